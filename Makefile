@@ -1,0 +1,65 @@
+# Two commands do all on a fresh machine with Python >= 3.11:
+#   make demo    install, quantize a sample checkpoint, verify it
+#   make test    install what development needs, run the tests
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SAMPLE := sample:qwen3.6-moe
+
+# Stamps: an environment is installed again only when what it is made from has changed.
+MADE := $(VENV)/.made
+RUNTIME := $(VENV)/.runtime
+DEV := $(VENV)/.dev
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format bench bench-kill bench-full-disk clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
+
+demo: $(RUNTIME) ## quantize a small checkpoint and verify it
+	$(BIN)/schemegen apply kimi-k2-int4 $(SAMPLE) -o build/demo --overwrite
+	$(BIN)/schemegen verify build/demo --against $(SAMPLE)
+
+test: $(DEV) ## run the tests
+	$(BIN)/python -m pytest
+
+lint: $(DEV) ## ruff, mypy, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(DEV) ## rewrite the sources in the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(DEV) ## measure the claims side by side, print ratios
+	$(BIN)/python -m bench.run --peer-python $(BIN)/python
+
+bench-kill: $(DEV) ## 50 kills at random moments, resumed each time
+	$(BIN)/python -m bench.kill
+
+bench-full-disk: $(DEV) ## a full disk, then more space
+	$(BIN)/python -m bench.full_disk
+
+clean: ## remove the environment and everything built
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+
+$(MADE):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "schemegen needs Python 3.11 or newer and $(PYTHON) is not: run make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+		{ echo "$(PYTHON) cannot make a virtual environment: install its venv module (Debian: python3-venv)" >&2; exit 1; }
+	@touch $@
+
+$(RUNTIME): $(MADE) pyproject.toml constraints.txt
+	@echo "installing schemegen into $(VENV) (half a minute the first time)"
+	@$(PIP) -e .
+	@touch $@
+
+$(DEV): $(MADE) pyproject.toml constraints.txt
+	@echo "installing schemegen and what its tests need, torch among it, into $(VENV) (some minutes the first time)"
+	@$(PIP) -e '.[dev]'
+	@touch $@ $(RUNTIME)

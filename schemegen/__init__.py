@@ -1,0 +1,107 @@
+"""schemegen applies a named quantization scheme to a Hugging Face checkpoint.
+
+    import schemegen
+    schemegen.apply("kimi-k2-int4", "path/to/model")
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from schemegen.api import Inspection, Result, apply, inspect, plan, verify
+    from schemegen.architectures.base import Architecture, ExpertLayout, Part, Role, TensorRule
+    from schemegen.backends.base import Backend, WeightBackend
+    from schemegen.errors import (
+        CheckpointError,
+        DuplicateNameError,
+        OutputError,
+        PlanError,
+        PluginError,
+        SchemeFileError,
+        SchemegenError,
+        UnknownNameError,
+        UnsupportedError,
+        VerificationError,
+    )
+    from schemegen.hookspecs import hookimpl
+    from schemegen.loader import load_policy, load_scheme, load_schemes
+    from schemegen.planner import Plan
+    from schemegen.policy import Policy, Rule
+    from schemegen.scheme import Format, Scheme
+
+_HOMES = {
+    "schemegen.api": ("Inspection", "Result", "apply", "inspect", "plan", "verify"),
+    "schemegen.architectures.base": ("Architecture", "ExpertLayout", "Part", "Role", "TensorRule"),
+    "schemegen.backends.base": ("Backend", "WeightBackend"),
+    "schemegen.errors": (
+        "CheckpointError",
+        "DuplicateNameError",
+        "OutputError",
+        "PlanError",
+        "PluginError",
+        "SchemeFileError",
+        "SchemegenError",
+        "UnknownNameError",
+        "UnsupportedError",
+        "VerificationError",
+    ),
+    "schemegen.hookspecs": ("hookimpl",),
+    "schemegen.loader": ("load_policy", "load_scheme", "load_schemes"),
+    "schemegen.planner": ("Plan",),
+    "schemegen.policy": ("Policy", "Rule"),
+    "schemegen.scheme": ("Format", "Scheme"),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Architecture",
+    "Backend",
+    "CheckpointError",
+    "DuplicateNameError",
+    "ExpertLayout",
+    "Format",
+    "Inspection",
+    "OutputError",
+    "Part",
+    "Plan",
+    "PlanError",
+    "PluginError",
+    "Policy",
+    "Result",
+    "Role",
+    "Rule",
+    "Scheme",
+    "SchemeFileError",
+    "SchemegenError",
+    "TensorRule",
+    "UnknownNameError",
+    "UnsupportedError",
+    "VerificationError",
+    "WeightBackend",
+    "__version__",
+    "apply",
+    "hookimpl",
+    "inspect",
+    "load_policy",
+    "load_scheme",
+    "load_schemes",
+    "plan",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: `import schemegen` itself costs nothing."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("schemegen")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOME_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,1 @@
+"""What fulfils a plan's quantize actions. A backend never writes a file and never sees a kept tensor."""

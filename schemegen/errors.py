@@ -1,0 +1,108 @@
+"""The errors schemegen raises on purpose.
+
+SchemegenError
+├── UnknownNameError      a scheme, policy, architecture, backend, sample or tensor name nobody registered
+├── DuplicateNameError    two origins register one name
+├── PluginError           a guest is broken
+├── SchemeFileError       a scheme or policy file says something it may not
+├── UnsupportedError      understood, but not offered
+├── CheckpointError       the source is damaged, hostile or incomplete
+├── PlanError             scheme and model do not go together
+├── OutputError           the output cannot be written, or is another run's
+└── VerificationError     an output is not what it says it is
+
+A message starts in lower case, names the thing, and says what to do next.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+class SchemegenError(Exception):
+    """Base of all errors raised on purpose; the command line prints it without a traceback and exits with 1."""
+
+
+class UnknownNameError(SchemegenError):
+    """A name nobody registered: its kind, the name, the nearest known names, and notes such as failed plugins."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str] = (), notes: Sequence[str] = ()) -> None:
+        names = sorted(known)
+        self.kind = kind
+        self.name = name
+        self.suggestions = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        super().__init__("; ".join([_unknown(kind, name, names, self.suggestions), *notes]))
+
+
+def _unknown(kind: str, name: str, names: Sequence[str], suggestions: Sequence[str]) -> str:
+    head = f"unknown {kind} {name!r}"
+    if suggestions:
+        return f"{head}: did you mean {' or '.join(suggestions)}?"
+    return f"{head}: known are {', '.join(names)}" if names else f"{head}: none is registered"
+
+
+class DuplicateNameError(SchemegenError):
+    """Two origins register the same name of one kind."""
+
+    def __init__(self, kind: str, name: str, first: str, second: str) -> None:
+        self.kind = kind
+        self.name = name
+        self.origins = (first, second)
+        super().__init__(f"{kind} {name!r} is registered twice: by {first} and by {second}; rename one or uninstall one")
+
+
+class PluginError(SchemegenError):
+    """A guest cannot be loaded or breaks a hook's contract: plugin, distribution and version, and what is wrong."""
+
+    def __init__(self, plugin: str, distribution: str, version: str, reason: str) -> None:
+        self.plugin = plugin
+        self.distribution = distribution
+        self.version = version
+        self.reason = reason
+        super().__init__(f"plugin {plugin!r} of {distribution} {version}: {reason}")
+
+
+@dataclass(frozen=True, slots=True)
+class SchemeFault:
+    """One fault in a scheme or policy file: file, dotted field (may be empty), message."""
+
+    file: str
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.file, self.field, self.message) if part)
+
+
+class SchemeFileError(SchemegenError):
+    """A scheme or policy file is not valid: every fault found, a line each."""
+
+    def __init__(self, faults: Sequence[SchemeFault]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("\n".join(map(str, self.faults)))
+
+
+class UnsupportedError(SchemegenError):
+    """The request is understood, but this version, backend or architecture does not offer it."""
+
+
+class CheckpointError(SchemegenError):
+    """The source checkpoint is damaged, hostile or incomplete."""
+
+
+class PlanError(SchemegenError):
+    """Scheme and model do not go together; found from headers, before a byte is written."""
+
+
+class OutputError(SchemegenError):
+    """The output cannot be written, or what stands there belongs to another run."""
+
+
+class VerificationError(SchemegenError):
+    """A checkpoint is not what its manifest and its source say: every finding, a line each."""
+
+    def __init__(self, findings: Sequence[str]) -> None:
+        self.findings = tuple(findings)
+        super().__init__("\n".join(self.findings))

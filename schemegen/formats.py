@@ -1,0 +1,81 @@
+"""What one quantized matrix becomes on disk: suffixes, dtypes, shapes and exact bytes of each format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from schemegen.errors import UnsupportedError
+from schemegen.scheme import Format, Quantization
+
+#: Bits of every safetensors dtype the planner lays out or reads as a weight.
+DTYPE_BITS: Final = {"I64": 64, "I32": 32, "F32": 32, "BF16": 16, "F16": 16, "I8": 8, "U8": 8, "F8_E4M3": 8}
+WEIGHT_DTYPES: Final = ("BF16", "F16", "F32")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One stored tensor of a quantized matrix: name suffix, dtype and shape."""
+
+    suffix: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Exact bytes on disk."""
+        return prod(self.shape) * DTYPE_BITS[self.dtype] // 8
+
+
+def storage_of(format: Format) -> str:
+    """The compressed-tensors storage format: as given, or inferred as compressed-tensors infers it."""
+    if format.storage is not None:
+        return format.storage
+    weights = format.weights
+    if weights.type == "int" and format.input_activations is None:
+        return "pack-quantized"
+    return "int-quantized" if weights.type == "int" else "float-quantized"
+
+
+def group_of(weights: Quantization, columns: int) -> int:
+    """Weights that share a scale along a row: the group size, or the whole row for the channel strategy."""
+    return columns if weights.group_size is None else weights.group_size
+
+
+def refuses(format: Format, dtype: str, rows: int, columns: int) -> str | None:
+    """Why a [rows, columns] matrix of this dtype cannot take the format, or None."""
+    if dtype not in WEIGHT_DTYPES:
+        return f"dtype {dtype} cannot be quantized; {', '.join(WEIGHT_DTYPES)} can"
+    group = group_of(format.weights, columns)
+    if columns % group:
+        return f"width {columns} is not divisible by group_size {group}"
+    per_word = 32 // format.weights.num_bits
+    if columns % per_word:
+        return f"width {columns} is not divisible by {per_word}, the codes in one packed word"
+    return None
+
+
+def pieces(format: Format, dtype: str, rows: int, columns: int) -> tuple[Piece, ...]:
+    """The tensors that replace a [rows, columns] weight of `dtype`, in the order backends fill them."""
+    storage = storage_of(format)
+    layout = _LAYOUTS.get(storage)
+    if layout is None:
+        raise UnsupportedError(f"storage {storage!r} is not offered yet; {', '.join(_LAYOUTS)} is")
+    return layout(format.weights, dtype, rows, columns)
+
+
+def _pack_quantized(weights: Quantization, dtype: str, rows: int, columns: int) -> tuple[Piece, ...]:
+    if weights.type != "int" or not weights.symmetric or weights.strategy not in ("group", "channel"):
+        raise UnsupportedError("pack-quantized is offered for symmetric integers with strategy group or channel")
+    return (
+        Piece("weight_packed", "I32", (rows, columns * weights.num_bits // 32)),
+        Piece("weight_scale", dtype, (rows, columns // group_of(weights, columns))),
+        Piece("weight_shape", "I64", (2,)),
+    )
+
+
+_LAYOUTS: Final[dict[str, Callable[[Quantization, str, int, int], tuple[Piece, ...]]]] = {
+    "pack-quantized": _pack_quantized
+}

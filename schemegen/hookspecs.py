@@ -1,0 +1,58 @@
+"""The hooks a plugin may implement: functions that return what the plugin adds.
+
+A plugin is a module named by an entry point of the group `schemegen`:
+
+    # pyproject.toml
+    [project.entry-points.schemegen]
+    acme = "acme_schemes"
+
+    # acme_schemes.py
+    from schemegen import hookimpl, load_schemes
+
+    @hookimpl
+    def schemegen_register_schemes():
+        return load_schemes(Path(__file__).parent / "schemes")
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pluggy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from schemegen.architectures.base import Architecture
+    from schemegen.backends.base import Backend
+    from schemegen.policy import Policy
+    from schemegen.scheme import Scheme
+
+PROJECT: Final = "schemegen"
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def schemegen_register_schemes() -> Iterable[Scheme]:
+    """Schemes to offer by name: `return load_schemes(folder)`, or `[load_scheme(path)]`."""
+    return ()
+
+
+@hookspec
+def schemegen_register_policies() -> Iterable[Policy]:
+    """Policies to offer by name: `return [load_policy(path)]`."""
+    return ()
+
+
+@hookspec
+def schemegen_register_architectures() -> Iterable[Architecture]:
+    """Model families whose tensor names you know: `return [Architecture(name=..., model_types=..., rules=...)]`."""
+    return ()
+
+
+@hookspec
+def schemegen_register_backends() -> Iterable[Backend]:
+    """Ways to compute a format: `return [MyBackend()]`, instances rather than classes."""
+    return ()

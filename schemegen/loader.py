@@ -1,0 +1,108 @@
+"""Scheme and policy files: strict YAML in, models out, every fault as `file: field: message`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import yaml
+from pydantic import ValidationError
+
+from schemegen.errors import SchemeFault, SchemeFileError
+from schemegen.policy import Policy
+from schemegen.scheme import Scheme
+
+MAX_BYTES: Final = 1 << 20
+_Model = TypeVar("_Model", Scheme, Policy)
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """SafeLoader without aliases (no YAML bombs) and without silently overwritten keys."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.MarkedYAMLError(None, None, "aliases are not taken; write the value out", self.peek_event().start_mark)
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[Hashable] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            if not isinstance(key, str):
+                raise yaml.MarkedYAMLError(None, None, f"key {key!r} is not text", key_node.start_mark)
+            if key in seen:
+                raise yaml.MarkedYAMLError(None, None, f"key {key!r} stands twice", key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def load_scheme(path: str | Path) -> Scheme:
+    """The scheme in a YAML file; SchemeFileError lists all its faults."""
+    return _load(Path(path), Scheme)
+
+
+def load_policy(path: str | Path) -> Policy:
+    """The policy in a YAML file; SchemeFileError lists all its faults."""
+    return _load(Path(path), Policy)
+
+
+def load_schemes(folder: str | Path) -> list[Scheme]:
+    """The schemes in a folder's *.yaml files, by file name; the faults of all files in one error."""
+    return _load_folder(Path(folder), Scheme)
+
+
+def load_policies(folder: str | Path) -> list[Policy]:
+    """The policies in a folder's *.yaml files, by file name; the faults of all files in one error."""
+    return _load_folder(Path(folder), Policy)
+
+
+def _load_folder(folder: Path, model: type[_Model]) -> list[_Model]:
+    found: list[_Model] = []
+    faults: list[SchemeFault] = []
+    for path in sorted(folder.glob("*.yaml")):
+        try:
+            found.append(_load(path, model))
+        except SchemeFileError as error:
+            faults.extend(error.faults)
+    if faults:
+        raise SchemeFileError(faults)
+    return found
+
+
+def _load(path: Path, model: type[_Model]) -> _Model:
+    data = _read(path)
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise SchemeFileError([_fault(path, item) for item in error.errors()]) from None
+
+
+def _read(path: Path) -> Any:
+    try:
+        raw = path.read_bytes()
+        if len(raw) > MAX_BYTES:
+            raise _file_error(path, f"larger than {MAX_BYTES} bytes; a scheme is a page of YAML")
+        data = yaml.load(raw, Loader=_StrictLoader)
+        json.dumps(data, allow_nan=False)
+    except OSError as error:
+        raise _file_error(path, f"cannot be read: {error.strerror}") from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise _file_error(path, f"{where}{error.problem}") from None
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        raise _file_error(path, f"not plain YAML: {error}") from None
+    if not isinstance(data, dict):
+        raise _file_error(path, "expected a mapping of fields")
+    return data
+
+
+def _file_error(path: Path, message: str) -> SchemeFileError:
+    return SchemeFileError([SchemeFault(str(path), "", message)])
+
+
+def _fault(path: Path, item: Any) -> SchemeFault:
+    message = str(item["msg"]).removeprefix("Value error, ")
+    return SchemeFault(str(path), ".".join(map(str, item["loc"])), message[:1].lower() + message[1:])

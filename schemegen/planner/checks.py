@@ -1,0 +1,119 @@
+"""What must hold before a byte is written, and what is worth a note."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from schemegen.architectures.base import Architecture, Part, Role, TensorInfo
+from schemegen.checkpoint.model import Checkpoint, TensorHeader
+from schemegen.errors import PlanError
+from schemegen.formats import refuses
+from schemegen.planner.decide import Decision, matrices
+from schemegen.planner.model import PlannedTensor
+from schemegen.planner.rules import ResolvedRule
+from schemegen.scheme import Scheme
+
+_SHOWN = 8
+
+
+def identified(architecture: Architecture, checkpoint: Checkpoint) -> list[TensorInfo]:
+    """Every tensor's role and place; all shapes and expert sets as the config promises, or an error that lists faults."""
+    infos = [architecture.identify(tensor.name) for tensor in checkpoint.tensors]
+    faults = [
+        *_stack_faults(checkpoint, infos),
+        *_layer_faults(architecture, checkpoint, infos),
+        *_expert_faults(architecture, checkpoint, infos),
+    ]
+    _refuse(faults, "the checkpoint does not have the layout that its config.json promises")
+    return infos
+
+
+def check_formats(scheme: Scheme, decisions: Iterable[Decision]) -> None:
+    """Every matrix to quantize fits its format; something is quantized at all."""
+    faults = []
+    quantized = 0
+    for decision in decisions:
+        if decision.format is not None:
+            quantized += 1
+            _, rows, columns = matrices(decision.header, decision.info)
+            if reason := refuses(scheme.formats[decision.format], decision.header.dtype, rows, columns):
+                faults.append(f"{decision.header.name}: {reason}")
+    _refuse(faults, f"scheme {scheme.name} does not fit this model")
+    if not quantized:
+        raise PlanError(
+            f"scheme {scheme.name} quantizes nothing in this model; its rules match no tensor that may be quantized"
+        )
+
+
+def check_outputs(tensors: Iterable[PlannedTensor]) -> None:
+    """No two tensors become one name."""
+    counts = Counter(output.name for tensor in tensors for output in tensor.outputs)
+    doubles = [name for name, count in counts.items() if count > 1]
+    _refuse([f"{name} would be written twice" for name in doubles], "the checkpoint holds a tensor in two layouts")
+
+
+def notes(
+    architecture: Architecture,
+    checkpoint: Checkpoint,
+    rules: Iterable[ResolvedRule],
+    decisions: Sequence[Decision],
+) -> Iterator[str]:
+    """What a user should know although the plan holds."""
+    used = {decision.rule for decision in decisions}
+    for resolved in rules:
+        if resolved.label not in used:
+            yield f"rule {resolved.label} decides no tensor of this model"
+    parts = {decision.info.part for decision in decisions}
+    if Part.MTP not in parts and architecture.depth(checkpoint.config, Part.MTP):
+        yield "config.json promises an MTP block, but the index holds no tensor of it; speculative decoding will not work"
+
+
+def _refuse(faults: Sequence[str], what: str) -> None:
+    if not faults:
+        return
+    rest = len(faults) - _SHOWN
+    shown = [f"  {fault}" for fault in faults[:_SHOWN]] + ([f"  and {rest} more"] if rest > 0 else [])
+    raise PlanError("\n".join([f"{what}:", *shown]))
+
+
+def _stack_faults(checkpoint: Checkpoint, infos: Sequence[TensorInfo]) -> Iterator[str]:
+    for header, info in zip(checkpoint.tensors, infos, strict=True):
+        if info.experts is not None:
+            promised = info.experts.shape(checkpoint.config)
+            if header.shape != promised:
+                yield f"{header.name}: shape {list(header.shape)}, the config promises {list(promised)}"
+
+
+def _layer_faults(architecture: Architecture, checkpoint: Checkpoint, infos: Sequence[TensorInfo]) -> Iterator[str]:
+    for info in infos:
+        if info.layer is not None and info.layer >= (depth := architecture.depth(checkpoint.config, info.part)):
+            yield f"{info.name}: layer {info.layer}, the config promises {depth} layers in part {info.part}"
+
+
+Place = tuple[Part, int | None]
+
+
+def _expert_faults(architecture: Architecture, checkpoint: Checkpoint, infos: Sequence[TensorInfo]) -> Iterator[str]:
+    """Experts stored one by one: each of them with the same projections and shapes."""
+    places: dict[Place, dict[tuple[int, str | None], TensorHeader]] = {}
+    for header, info in zip(checkpoint.tensors, infos, strict=True):
+        if info.expert is not None and info.role is Role.ROUTED_EXPERT:
+            places.setdefault((info.part, info.layer), {})[info.expert, info.projection] = header
+    for (part, layer), experts in places.items():
+        yield from _place_faults(f"{part} layer {layer}", architecture.experts(checkpoint.config), experts)
+
+
+def _place_faults(
+    where: str, count: int, experts: dict[tuple[int, str | None], TensorHeader]
+) -> Iterator[str]:
+    projections = sorted({projection or "" for _, projection in experts})
+    for expert in range(count):
+        missing = [name for name in projections if (expert, name) not in experts]
+        if missing:
+            yield f"{where}: expert {expert} has no {', '.join(missing)} projection"
+    for (expert, projection), header in experts.items():
+        if expert >= count:
+            yield f"{header.name}: expert {expert}, the config promises {count} experts"
+        elif header.shape != experts.get((0, projection), header).shape:
+            yield f"{header.name}: shape {list(header.shape)} differs from expert 0's in {where}"

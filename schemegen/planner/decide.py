@@ -1,0 +1,58 @@
+"""Which rule decides each tensor's fate: the first that matches; no match keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from schemegen.architectures.base import Architecture, TensorInfo
+from schemegen.checkpoint.model import Checkpoint, TensorHeader
+from schemegen.planner.rules import ResolvedRule
+
+KEPT_BY_DEFAULT: Final = "no rule"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A tensor, understood, with the label of the rule that decided and its format's name (None keeps)."""
+
+    header: TensorHeader
+    info: TensorInfo
+    rule: str
+    format: str | None
+
+
+def decide(
+    architecture: Architecture, checkpoint: Checkpoint, infos: Sequence[TensorInfo], rules: Sequence[ResolvedRule]
+) -> list[Decision]:
+    """A decision for every tensor, in checkpoint order."""
+    depths = {part: architecture.depth(checkpoint.config, part) for part in {info.part for info in infos}}
+    return [
+        Decision(header, info, *_first_match(header, info, depths[info.part], rules))
+        for header, info in zip(checkpoint.tensors, infos, strict=True)
+    ]
+
+
+def _first_match(
+    header: TensorHeader, info: TensorInfo, depth: int, rules: Sequence[ResolvedRule]
+) -> tuple[str, str | None]:
+    for resolved in rules:
+        if (resolved.format is None or is_matrix(header, info)) and resolved.rule.matches(info, depth):
+            return resolved.label, resolved.format
+    return KEPT_BY_DEFAULT, None
+
+
+def is_matrix(header: TensorHeader, info: TensorInfo) -> bool:
+    """Whether the tensor is something a format applies to: a 2-D module weight or a stack of experts."""
+    return info.experts is not None or (len(header.shape) == 2 and header.name.endswith(".weight"))
+
+
+def matrices(header: TensorHeader, info: TensorInfo) -> tuple[int, int, int]:
+    """(how many, rows, columns) of the matrices a tensor holds."""
+    if info.experts is None:
+        rows, columns = header.shape
+        return 1, rows, columns
+    parts = len(info.experts.projections)
+    experts, rows, columns = header.shape
+    return experts * parts, rows // parts, columns

@@ -1,0 +1,53 @@
+"""Reads and writes at a file position that finish what they start, on systems with and without vector calls."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable
+from typing import Final
+
+HAS_VECTOR_IO: Final = hasattr(os, "preadv") and hasattr(os, "pwritev")
+_SEEK = threading.Lock()
+
+
+def read_into(fd: int, buffer: memoryview, offset: int) -> int:
+    """Fill `buffer` (bytes) from `offset` of `fd`; the count read is short only at the end of the file."""
+    done = 0
+    while done < len(buffer):
+        step = _read_some(fd, buffer[done:], offset + done)
+        if step == 0:
+            break
+        done += step
+    return done
+
+
+def write_at(fd: int, parts: Iterable[memoryview], offset: int) -> int:
+    """Write the byte buffers one after another from `offset` of `fd`; returns the bytes written."""
+    start = offset
+    for part in parts:
+        while len(part):
+            step = _write_some(fd, part, offset)
+            part, offset = part[step:], offset + step
+    return offset - start
+
+
+def as_bytes(buffer: object) -> memoryview:
+    """A flat byte view of a contiguous array or bytes object, without a copy."""
+    return memoryview(buffer).cast("B")  # type: ignore[arg-type]
+
+
+def _read_some(fd: int, view: memoryview, offset: int) -> int:
+    if HAS_VECTOR_IO:
+        return os.preadv(fd, [view], offset)
+    with _SEEK:
+        os.lseek(fd, offset, os.SEEK_SET)
+        return os.readv(fd, [view])
+
+
+def _write_some(fd: int, view: memoryview, offset: int) -> int:
+    if HAS_VECTOR_IO:
+        return os.pwritev(fd, [view], offset)
+    with _SEEK:
+        os.lseek(fd, offset, os.SEEK_SET)
+        return os.writev(fd, [view])

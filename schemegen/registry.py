@@ -1,0 +1,88 @@
+"""Names of one kind, each with its object and the origin that registered it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Generic, Protocol, TypeVar
+
+from schemegen.errors import DuplicateNameError, PluginError, UnknownNameError
+
+NAME_PATTERN: Final = re.compile(r"[a-z0-9][a-z0-9._-]*")
+NAME_RULE: Final = "use lower-case letters, digits, dots, dashes and underscores, with a letter or digit first"
+
+
+class Named(Protocol):
+    """Anything with a name."""
+
+    @property
+    def name(self) -> str:
+        """What a person types to get it."""
+
+
+T = TypeVar("T", bound=Named)
+
+
+class Registry(Generic[T]):
+    """All objects of one kind by name. `kind` is the word used in messages: "scheme", "backend"."""
+
+    def __init__(self, kind: str, type_: type[T]) -> None:
+        self.kind = kind
+        self.type = type_
+        self._entries: dict[str, tuple[T, str]] = {}
+
+    def add(self, obj: T, *, origin: str) -> None:
+        """Register one object; PluginError for a wrong type or name, DuplicateNameError for a name that is taken."""
+        self.add_all([obj], origin=origin)
+
+    def add_all(self, objs: Iterable[T], *, origin: str) -> None:
+        """Register all objects or, when one is refused or the iterable raises, none of them."""
+        staged = dict(self._entries)
+        for obj in objs:
+            self._check(obj, origin)
+            if obj.name in staged:
+                raise DuplicateNameError(self.kind, obj.name, staged[obj.name][1], origin)
+            staged[obj.name] = (obj, origin)
+        self._entries = staged
+
+    def get(self, name: str, notes: Sequence[str] = ()) -> T:
+        """The object of that name; UnknownNameError suggests the nearest names and appends `notes`."""
+        if name not in self._entries:
+            raise UnknownNameError(self.kind, name, self._entries, notes)
+        return self._entries[name][0]
+
+    def origin(self, name: str) -> str:
+        """Who registered the name: a distribution and its version, or "schemegen"."""
+        self.get(name)
+        return self._entries[name][1]
+
+    def names(self) -> list[str]:
+        """All names, sorted."""
+        return sorted(self._entries)
+
+    def __iter__(self) -> Iterator[T]:
+        """The objects in the order of their names."""
+        return (self._entries[name][0] for name in self.names())
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def _check(self, obj: object, origin: str) -> None:
+        if not isinstance(obj, self.type):
+            raise _refused(origin, f"a {self.kind} must be a {self.type.__name__}, not {_typed(obj)}")
+        name: object = obj.name
+        if not (isinstance(name, str) and NAME_PATTERN.fullmatch(name)):
+            raise _refused(origin, f"{name!r} cannot name a {self.kind}; {NAME_RULE}")
+
+
+def _typed(obj: object) -> str:
+    """How a message names an object of the wrong type: a class passed in place of an instance is a common slip."""
+    return f"the class {obj.__name__}" if isinstance(obj, type) else f"{type(obj).__name__} {obj!r:.60}"
+
+
+def _refused(origin: str, reason: str) -> PluginError:
+    distribution, _, version = origin.partition(" ")
+    return PluginError(distribution, distribution, version or "(built in)", reason)

@@ -1,0 +1,6 @@
+"""Carries a plan out: chunks over workers, bounded memory, a journal, and one rename at the end."""
+
+from schemegen.runner.execute import Execution, run
+from schemegen.runner.workspace import Workspace, check_output_place
+
+__all__ = ["Execution", "Workspace", "check_output_place", "run"]

@@ -1,0 +1,121 @@
+"""What a scheme file says: formats (what a quantized matrix becomes) and a policy (which tensors get which)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from schemegen.policy import Name, PolicyEntry, Rule, StrictModel, as_entries
+
+Strategy = Literal["tensor", "channel", "group", "block", "tensor_group", "token", "attn_head"]
+
+
+class Quantization(StrictModel):
+    """How one kind of values is quantized. Field names and meanings are those of compressed-tensors' QuantizationArgs.
+
+    `narrow_range` is schemegen's own: the symmetric grid without its lowest code (scale near absmax/7 for INT4).
+    """
+
+    num_bits: Annotated[int, Field(ge=1, le=16)] = 8
+    type: Literal["int", "float"] = "int"
+    strategy: Strategy
+    group_size: Annotated[int, Field(ge=1)] | None = None
+    block_structure: tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]] | None = Field(None, strict=False)
+    symmetric: bool = True
+    dynamic: bool | Literal["local"] = False
+    actorder: Literal["static", "weight", "group", "dynamic"] | None = None
+    observer: str | None = "minmax"
+    observer_kwargs: dict[str, Any] = Field(default_factory=dict)
+    scale_dtype: str | None = None
+    zp_dtype: str | None = None
+    narrow_range: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _infer_strategy(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("strategy") is None:
+            return {**data, "strategy": _inferred_strategy(data)}
+        return data
+
+    @model_validator(mode="after")
+    def _check_strategy(self) -> Self:
+        grouped = self.strategy in ("group", "tensor_group")
+        if grouped != (self.group_size is not None):
+            raise ValueError(f"strategy {self.strategy!r} {'needs' if grouped else 'takes no'} group_size")
+        if (self.strategy == "block") != (self.block_structure is not None):
+            raise ValueError("block_structure and strategy 'block' go together")
+        return self
+
+
+def _inferred_strategy(data: dict[str, Any]) -> str:
+    if data.get("group_size") is not None:
+        return "group"
+    return "block" if data.get("block_structure") is not None else "tensor"
+
+
+class Format(StrictModel):
+    """What a matrix becomes: its weights, the activations beside it, and the compressed-tensors storage format."""
+
+    weights: Quantization
+    input_activations: Quantization | None = None
+    output_activations: Quantization | None = None
+    storage: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or "num_bits" not in data:
+            return data
+        if "weights" in data:
+            raise ValueError("give either weights or, in short, the fields of weights; not both")
+        apart = {key: data[key] for key in cls.model_fields if key in data}
+        return {"weights": {key: value for key, value in data.items() if key not in apart}, **apart}
+
+
+class Scheme(StrictModel):
+    """A named scheme: formats by name, the policy that hands them out, and the method that computes them."""
+
+    schema_version: Literal[1]
+    name: Name
+    summary: Annotated[str, Field(min_length=1, max_length=300)]
+    reference: str | None = None
+    formats: Annotated[dict[str, Format], Field(min_length=1)]
+    policy: tuple[PolicyEntry, ...]
+    method: Literal["rtn"] = "rtn"
+
+    @field_validator("policy", mode="before")
+    @classmethod
+    def _policy_entries(cls, value: Any) -> Any:
+        return as_entries(value)
+
+    @model_validator(mode="after")
+    def _check_uses(self) -> Self:
+        for position, entry in enumerate(self.policy):
+            if isinstance(entry, Rule):
+                self.format_name(entry.use, f"policy.{position}")
+        for name in self.formats:
+            if name in ("keep", "default"):
+                raise ValueError(f"formats.{name}: the names keep and default are taken; choose another")
+        return self
+
+    def format_name(self, use: str, where: str) -> str | None:
+        """The format a rule's `use` names, or None for `keep`; ValueError when this scheme has no such format."""
+        if use == "keep":
+            return None
+        if use == "default" and len(self.formats) == 1:
+            return next(iter(self.formats))
+        if use in self.formats:
+            return use
+        known = ", ".join(self.formats)
+        if use == "default":
+            raise ValueError(f"{where}: use: default needs a scheme with one format; this one has {known}")
+        raise ValueError(f"{where}: use: {use} names no format of this scheme; it has {known}, and keep")
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the scheme as canonical JSON: equal for equal content, whatever the file's layout."""
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,101 @@
+"""Output shards: the header that the plan implies, and a sink that takes bytes at planned places in any order."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from schemegen.errors import OutputError
+from schemegen.planner import Plan
+from schemegen.positional import write_at
+
+_ALIGNMENT: Final = 8
+
+
+def header_of(plan: Plan, file: str) -> bytes:
+    """The bytes before a shard's data section: length, JSON header with `format: pt`, padding to 8."""
+    entries: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    for output in plan.outputs[file]:
+        span = [output.offset, output.offset + output.nbytes]
+        entries[output.name] = {"dtype": output.dtype, "shape": output.shape, "data_offsets": span}
+    text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % _ALIGNMENT)
+    return len(text).to_bytes(8, "little") + text
+
+
+def data_bytes(plan: Plan, file: str) -> int:
+    """Bytes of a shard's data section."""
+    return sum(output.nbytes for output in plan.outputs[file])
+
+
+class Sink(Protocol):
+    """Where output bytes go. Offsets count from the start of the file; any order, any thread."""
+
+    def create(self, file: str, size: int) -> None:
+        """Make `file` with its full length; bytes already there stay."""
+
+    def write_at(self, file: str, offset: int, parts: Iterable[memoryview]) -> None:
+        """Write the byte buffers one after another from `offset`."""
+
+    def commit(self) -> None:
+        """Make all that was written durable."""
+
+    def close(self) -> None:
+        """Let go of every file; what was written stays."""
+
+
+class FileSink:
+    """A Sink that is a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._open: dict[str, int] = {}
+
+    def create(self, file: str, size: int) -> None:
+        """Make or open `file` at exactly `size` bytes."""
+        path = self.folder / file
+        with _as_output_error(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            self._open[file] = descriptor
+            os.ftruncate(descriptor, size)
+
+    def write_at(self, file: str, offset: int, parts: Iterable[memoryview]) -> None:
+        """Write the byte buffers one after another from `offset`; OutputError when the disk is full."""
+        with _as_output_error(self.folder / file):
+            write_at(self._open[file], parts, offset)
+
+    def descriptor(self, file: str) -> int:
+        """The open file, for reading back what an earlier run wrote."""
+        return self._open[file]
+
+    def commit(self) -> None:
+        """Flush every file to the disk."""
+        for file, descriptor in self._open.items():
+            with _as_output_error(self.folder / file):
+                os.fsync(descriptor)
+
+    def close(self) -> None:
+        """Close every file."""
+        while self._open:
+            os.close(self._open.popitem()[1])
+
+
+class _as_output_error:
+    """Turns an OSError on a path into one OutputError sentence."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            raise OutputError(
+                f"cannot write {self.path}: {error.strerror}; what was written is kept, so make room or rights "
+                "and run the same command again to go on"
+            ) from error
