@@ -36,17 +36,18 @@ def small_disk(folder: Path, size: int) -> Iterator[Path | None]:
         yield folder if mounted else None
     finally:
         if mounted:
-            subprocess.run(["umount", str(folder)], check=True)
+            # Lazy, so that a killed process that still holds a file does not hold the folder.
+            subprocess.run(["umount", "-l", str(folder)], check=True)
         folder.rmdir()
 
 
 def fill_and_resume(disk: Path, source: Path, unbroken: Unbroken, moment: float) -> str:
     """One interruption by a full disk; gives the message that `apply` ended with."""
     output, filler = disk / "out", disk / "filler"
-    with Watch(output, unbroken.files):
-        process = start(apply(source, output))
+    with Watch(output, unbroken.files), _killed_on_error(start(apply(source, output))) as process:
         _wait_until(process, partial(output), disk, int(moment * unbroken.nbytes))
         process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
         _fill(filler)
         process.send_signal(signal.SIGCONT)
         said = finish(process, expected=1)
@@ -60,6 +61,16 @@ def fill_and_resume(disk: Path, source: Path, unbroken: Unbroken, moment: float)
     unbroken.check(output)
     shutil.rmtree(output)
     return said.strip().splitlines()[-1]
+
+
+@contextmanager
+def _killed_on_error(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
+    try:
+        yield process
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
 
 
 def _wait_until(process: subprocess.Popen[str], work: Path, disk: Path, used: int) -> None:

@@ -36,7 +36,7 @@ class Workspace:
             shutil.rmtree(self.root / f"{name}.building", ignore_errors=True)
             measured([sys.executable, "-m", "bench.checkpoints", name, str(folder)])
             self.built.add(name)
-        return folder
+        return folder.resolve()
 
     def require(self, checkpoints: Collection[str], scratch: float) -> None:
         """Exit with a message unless the disk holds the missing checkpoints and `scratch` GB of outputs."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from schemegen.checkpoint.model import TensorHeader
-from schemegen.checkpoint.reading import MAX_JSON_BYTES, parse_object, reading, require_file
+from schemegen.checkpoint.reading import MAX_JSON_BYTES, opened, parse_object, reading, require_file
 from schemegen.digests import digest
 from schemegen.errors import CheckpointError
 from schemegen.positional import read_into
@@ -56,7 +56,7 @@ def read_header(path: Path, shard: str) -> Header:
     """The header of the file at `path`, every rule of the format checked; CheckpointError names `shard`."""
     what = f"shard {shard!r}"
     require_file(path, what)
-    with reading(what), _opened(path) as fd:
+    with reading(what), opened(path) as fd:
         status = os.fstat(fd)
         raw = _raw_header(fd, status.st_size, what)
     with _collection_paused():
@@ -77,15 +77,6 @@ def _collection_paused() -> Iterator[None]:
         yield
     finally:
         gc.enable()
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[int]:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
 
 
 def _raw_header(fd: int, size: int, what: str) -> bytes:
@@ -132,7 +123,8 @@ def _quotes(entries: Mapping[str, Any]) -> int:
     """
     if "__metadata__" not in entries:
         return 10 * len(entries)
-    return 10 * (len(entries) - 1) + 2 + 4 * len(entries["__metadata__"] or ())
+    metadata = entries["__metadata__"]
+    return 10 * (len(entries) - 1) + 2 + (4 * len(metadata) if isinstance(metadata, dict) else 0)
 
 
 def _unsigned(digits: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,16 @@ def reading(what: str) -> Iterator[None]:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise CheckpointError(f"{what} cannot be read ({reason}); check that it is there and readable") from error
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[int]:
+    """A descriptor of the file, for reading."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def require_file(path: Path, what: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.errors import OutputError
+from schemegen.manifest import MANIFEST_NAME
 
 #: Inside the partial folder: what belongs to the run and never travels.
 STATE_FOLDER: Final = ".schemegen"
@@ -45,14 +46,17 @@ class Workspace:
         """Where journal and identity lie."""
         return self.folder / STATE_FOLDER
 
-    def enter(self, identity: Mapping[str, Any], *, restart: bool) -> None:
-        """Take the folder for the run that `identity` describes: a new one, or the same run's unfinished one."""
+    def enter(self, identity: Mapping[str, Any], *, restart: bool) -> bool:
+        """Take the folder for the run that `identity` describes: a new one, or the same run's unfinished one.
+
+        True for a folder that a run has sealed, and that lacks nothing but its final name.
+        """
         try:
-            self._enter(identity, restart)
+            return self._enter(identity, restart)
         except OSError as error:
             raise OutputError(f"cannot use {self.folder}: {error.strerror}; choose another output with -o") from error
 
-    def _enter(self, identity: Mapping[str, Any], restart: bool) -> None:
+    def _enter(self, identity: Mapping[str, Any], restart: bool) -> bool:
         if self.folder.is_symlink():
             raise OutputError(f"{self.folder} is a link; remove it or choose another output")
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -62,9 +66,12 @@ class Workspace:
             self._discard()
         elif found is not None:
             self._check_same(found, identity)
+        elif (self.folder / MANIFEST_NAME).exists():
+            return True
         elif any(path.name != STATE_FOLDER for path in self.folder.iterdir()):
             raise OutputError(f"{self.folder} holds files of no known run; remove it, or discard it with --restart")
         self._write_identity(identity)
+        return False
 
     def _take_lock(self) -> None:
         self._lock = os.open(self.folder, os.O_RDONLY)
@@ -98,6 +105,8 @@ class Workspace:
             )
 
     def _discard(self) -> None:
+        # The manifest goes first: a folder without one is never taken for sealed, whatever is left of it.
+        (self.folder / MANIFEST_NAME).unlink(missing_ok=True)
         for path in self.folder.iterdir():
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
@@ -120,13 +129,16 @@ class Workspace:
 
     def publish(self, *, overwrite: bool) -> None:
         """Remove the run's state and give the folder its final name; an old output goes only then."""
+        replaced = self.output.with_name(f".{self.output.name}.replaced")
         try:
-            shutil.rmtree(self.state, ignore_errors=False) if self.state.exists() else None
-            old = _move_away(self.output) if overwrite and self.output.exists() else None
+            if self.state.exists():
+                shutil.rmtree(self.state)
+            if overwrite and self.output.exists():
+                shutil.rmtree(replaced, ignore_errors=True)
+                os.rename(self.output, replaced)
             os.rename(self.folder, self.output)
             _sync_folder(self.output.parent)
-            if old is not None:
-                shutil.rmtree(old)
+            shutil.rmtree(replaced, ignore_errors=True)
         except OSError as error:
             raise OutputError(
                 f"cannot rename {self.folder} to {self.output}: {error.strerror}; run the same command again"
@@ -142,14 +154,6 @@ class Workspace:
 def _brief(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _move_away(output: Path) -> Path:
-    old = output.with_name(f"{output.name}.replaced")
-    if old.exists():
-        shutil.rmtree(old)
-    os.rename(output, old)
-    return old
 
 
 def _sync_folder(folder: Path) -> None:

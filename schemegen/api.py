@@ -1,0 +1,149 @@
+"""schemegen as a library: plan, apply, verify, inspect."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from schemegen.architectures.base import Architecture
+from schemegen.catalog import Catalog, load_catalog
+from schemegen.checkpoint import open_checkpoint
+from schemegen.checkpoint.model import Checkpoint
+from schemegen.checkpoint.quantized import refuse_quantized
+from schemegen.errors import OutputError
+from schemegen.inspection import Inspection, look_at
+from schemegen.manifest import Manifest, read_manifest
+from schemegen.planner import Plan, make_plan, resolve_rules
+from schemegen.planner.rules import ResolvedRule
+from schemegen.policy import Policy
+from schemegen.progress import Progress, Silent
+from schemegen.runner.produce import Order, produce
+from schemegen.scheme import Scheme
+from schemegen.seal import default_name
+from schemegen.verifier import Report, verify_folder
+
+__all__ = ["Inspection", "Report", "Result", "apply", "inspect", "plan", "verify"]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What `apply` made. Bytes are those of tensors; `serve` is the command line that serves the output."""
+
+    path: Path
+    status: Literal["written", "unchanged"]
+    plan: Plan
+    seconds: float
+    bytes_in: int
+    bytes_out: int
+    resumed_bytes: int
+    checks: tuple[str, ...]
+    serve: str
+    notes: tuple[str, ...]
+    unindexed: tuple[str, ...]
+
+
+def plan(
+    scheme: str | Path | Scheme, model: str | Path, *, policies: Sequence[str | Path | Policy] = ()
+) -> Plan:
+    """Plan a scheme (name, YAML file or object) on a model (folder or sample:NAME) from headers alone."""
+    return _planned(load_catalog(), scheme, open_checkpoint(str(model)), policies)[0]
+
+
+def apply(
+    scheme: str | Path | Scheme,
+    model: str | Path,
+    output: str | Path | None = None,
+    *,
+    policies: Sequence[str | Path | Policy] = (),
+    backend: str = "native-rtn",
+    device: str = "auto",
+    jobs: int | None = None,
+    overwrite: bool = False,
+    restart: bool = False,
+    unindexed: Literal["refuse", "drop"] = "refuse",
+    progress: Progress | None = None,
+) -> Result:
+    """Quantize a model into a folder, by default ./<model>-<scheme>; resumes what an earlier run left.
+
+    Raises a SchemegenError; whatever it is, the output folder is either finished or not there.
+    """
+    catalog, checkpoint = load_catalog(), open_checkpoint(str(model))
+    planned, architecture = _planned(catalog, scheme, checkpoint, policies)
+    folder = Path(output) if output is not None else Path(default_name(planned.model_id, planned.scheme.name))
+    order = Order(
+        planned,
+        checkpoint,
+        architecture,
+        catalog.backend(backend),
+        folder,
+        device,
+        jobs or default_jobs(),
+        overwrite,
+        restart,
+        unindexed,
+    )
+    made = produce(order, progress or Silent())
+    return Result(
+        folder,
+        made.status,
+        planned,
+        made.seconds,
+        planned.totals.bytes_in,
+        planned.totals.bytes_out,
+        made.resumed_bytes,
+        made.checks,
+        f"vllm serve {folder}",
+        planned.notes + made.report,
+        tuple(file.name for file in checkpoint.unindexed),
+    )
+
+
+def verify(
+    folder: str | Path, against: str | Path | None = None, *, jobs: int | None = None, progress: Progress | None = None
+) -> Report:
+    """Check an output against its manifest and, given the source model, against plan and source.
+
+    Raises VerificationError with every finding.
+    """
+    place = Path(folder)
+    if not place.is_dir():
+        raise OutputError(f"no folder {place}; give the folder that apply wrote")
+    manifest = read_manifest(place)
+    checkpoint = None if against is None else open_checkpoint(str(against))
+    planned = None if checkpoint is None else _replanned(manifest, checkpoint)
+    return verify_folder(
+        place, manifest, planned, checkpoint, jobs=jobs or default_jobs(), progress=progress or Silent()
+    )
+
+
+def inspect(model: str | Path) -> Inspection:
+    """What a model is made of, by part and role, from headers alone."""
+    checkpoint = open_checkpoint(str(model))
+    return look_at(checkpoint, load_catalog().architecture_of(checkpoint.config))
+
+
+def default_jobs() -> int:
+    """One worker for each CPU this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _planned(
+    catalog: Catalog, scheme: str | Path | Scheme, checkpoint: Checkpoint, policies: Sequence[str | Path | Policy]
+) -> tuple[Plan, Architecture]:
+    found = catalog.scheme(scheme)
+    rules = resolve_rules(found, catalog.policy, [catalog.policy(policy) for policy in policies])
+    refuse_quantized(checkpoint)
+    architecture = catalog.architecture_of(checkpoint.config)
+    return make_plan(checkpoint, architecture, found, rules), architecture
+
+
+def _replanned(manifest: Manifest, checkpoint: Checkpoint) -> Plan:
+    """The plan of a finished output again: the manifest holds scheme and rules in full, so no name is looked up."""
+    architecture = load_catalog().architecture_of(checkpoint.config)
+    rules = [ResolvedRule.from_dict(rule) for rule in manifest.rules]
+    return make_plan(checkpoint, architecture, manifest.scheme, rules)

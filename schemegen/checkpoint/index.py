@@ -1,0 +1,101 @@
+"""Which shards a checkpoint has and which of them holds each tensor: the index decides, and headers must agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from schemegen.checkpoint.headers import Header
+from schemegen.checkpoint.reading import parse_object, read_text
+from schemegen.errors import CheckpointError
+
+INDEX_NAME: Final = "model.safetensors.index.json"
+SINGLE_NAME: Final = "model.safetensors"
+_WHAT: Final = f"index {INDEX_NAME!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """Shard names, sorted, and the shard of each tensor; `name` and `weight_map` are None for a file without an index.
+
+    `metadata` is as read: `total_size` may be a float, wrong or missing, and nothing here relies on it.
+    """
+
+    name: str | None
+    metadata: Mapping[str, Any]
+    shards: tuple[str, ...]
+    weight_map: Mapping[str, str] | None
+
+
+def read_index(root: Path, files: Iterable[str]) -> Index:
+    """The index of the folder, or its one safetensors file; `files` are the names of all that lies there."""
+    names = set(files)
+    if INDEX_NAME not in names:
+        return Index(None, {}, (_single_file(names),), None)
+    content = parse_object(read_text(root / INDEX_NAME, _WHAT), _WHAT)
+    weight_map = _weight_map(content.get("weight_map"))
+    metadata = content.get("metadata")
+    shards = tuple(sorted(set(weight_map.values())))
+    for shard in shards:
+        if shard not in names:
+            raise CheckpointError(f"{_WHAT} names {shard!r}, which is not there; download it again")
+    return Index(INDEX_NAME, metadata if isinstance(metadata, dict) else {}, shards, weight_map)
+
+
+def _single_file(names: set[str]) -> str:
+    if SINGLE_NAME in names:
+        return SINGLE_NAME
+    found = sorted(name for name in names if name.lower().endswith(".safetensors") and "/" not in name)
+    if not found:
+        raise CheckpointError(f"the folder has no {INDEX_NAME} and no safetensors file; download the model's weights")
+    if len(found) > 1:
+        listed = ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
+        raise CheckpointError(f"the folder has {listed}, but no {INDEX_NAME}, which decides; download the index too")
+    return found[0]
+
+
+def _weight_map(value: Any) -> Mapping[str, str]:
+    if not isinstance(value, dict) or not value:
+        raise CheckpointError(f"{_WHAT} has no weight_map that names the shard of each tensor; download it again")
+    for tensor, shard in value.items():
+        if not isinstance(shard, str) or not _is_plain(shard):
+            raise CheckpointError(
+                f"{_WHAT} puts tensor {tensor!r} into {shard!r}, which is no plain file name within the folder; "
+                "do not trust this checkpoint, or download it again"
+            )
+    return value
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name is relative, spelled one way only, and stays in its folder, on every system."""
+    if not name or "\\" in name or "\0" in name:
+        return False
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts and path.as_posix() == name and name != "."
+
+
+def check_headers(index: Index, headers: Iterable[Header]) -> None:
+    """CheckpointError unless each tensor of the index stands in its shard, and no shard holds a tensor besides."""
+    if index.weight_map is None:
+        return
+    expected = dict(index.weight_map)
+    for header in headers:
+        for tensor in header.tensors:
+            _check_place(tensor.name, header.shard, index.weight_map)
+            del expected[tensor.name]
+    for name, shard in expected.items():
+        raise CheckpointError(
+            f"{_WHAT} puts tensor {name!r} into {shard!r}, which does not hold it; download both again"
+        )
+
+
+def _check_place(tensor: str, shard: str, weight_map: Mapping[str, str]) -> None:
+    named = weight_map.get(tensor)
+    if named == shard:
+        return
+    says = "does not name it" if named is None else f"puts it into {named!r}"
+    raise CheckpointError(
+        f"tensor {tensor!r} stands in {shard!r}, but {_WHAT} {says}; download index and shards of one revision"
+    )

@@ -1,0 +1,78 @@
+"""Walks a checkpoint folder without leaving it: every file that could travel, each link and special file checked."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from schemegen.checkpoint.reading import reading
+from schemegen.errors import CheckpointError
+
+STAYS_BEHIND: Final = frozenset({".git", ".cache", ".huggingface", "__pycache__", ".DS_Store"})
+"""Files and folders that belong to a checkout or a download, not to the model."""
+_UNFINISHED: Final = (".lock", ".incomplete", ".part")
+
+
+def find_files(root: Path, blobs: Path | None) -> Mapping[str, int]:
+    """Bytes of every file below `root` (resolved) by posix name, sorted; `blobs` is where a Hub cache's links may lead.
+
+    CheckpointError for links that lead elsewhere, links to folders, special files, and what cannot be read.
+    """
+    allowed = [root] if blobs is None else [root, blobs]
+    return dict(sorted(_walk(root, root, allowed)))
+
+
+def _walk(folder: Path, root: Path, allowed: list[Path]) -> Iterator[tuple[str, int]]:
+    with reading(f"folder {_name(folder, root)!r}"), os.scandir(folder) as scan:
+        entries = [entry for entry in scan if not _stays_behind(entry.name)]
+    for entry in entries:
+        path = Path(entry.path)
+        if entry.is_dir(follow_symlinks=False):
+            yield from _walk(path, root, allowed)
+        else:
+            name = _name(path, root)
+            yield name, _checked_size(path, name, allowed)
+
+
+def _stays_behind(name: str) -> bool:
+    return name in STAYS_BEHIND or name.endswith(_UNFINISHED)
+
+
+def _name(path: Path, root: Path) -> str:
+    """The posix path below `root`; CheckpointError where it is not Unicode, since JSON could not hold it."""
+    name = path.relative_to(root).as_posix()
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise CheckpointError(f"file name {os.fsencode(name)!r} is not UTF-8; rename the file") from error
+    return name
+
+
+def _checked_size(path: Path, name: str, allowed: list[Path]) -> int:
+    what = f"file {name!r}"
+    if path.is_symlink():
+        _check_link(path, name, allowed)
+    with reading(what):
+        status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise CheckpointError(f"{what} is a pipe, socket or device; a checkpoint holds only files: remove it")
+    if not os.access(path, os.R_OK):
+        raise CheckpointError(f"{what} cannot be read (permission denied); make it readable")
+    return status.st_size
+
+
+def _check_link(path: Path, name: str, allowed: list[Path]) -> None:
+    """CheckpointError unless the link ends at something in an allowed folder that is not itself a folder."""
+    try:
+        target = path.resolve(strict=True)
+    except (OSError, RuntimeError) as error:
+        raise CheckpointError(f"link {name!r} leads nowhere; download the file again or remove the link") from error
+    if not any(target.is_relative_to(folder) for folder in allowed):
+        raise CheckpointError(
+            f"link {name!r} leads out of the checkpoint; put the file itself there or remove the link"
+        )
+    if target.is_dir():
+        raise CheckpointError(f"link {name!r} leads to a folder; put the folder itself there or remove the link")

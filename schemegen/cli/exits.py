@@ -1,0 +1,99 @@
+"""How a run ends: what each kind of error says on stderr, and the exit code it gives."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Final, NoReturn, TextIO
+
+import click
+
+from schemegen.cli import render
+from schemegen.errors import SchemegenError
+
+DEBUG_VARIABLE: Final = "SCHEMEGEN_DEBUG"
+#: What is told in one line: errors raised on purpose, and what the machine refuses. All else is a bug, traceback and all.
+TOLD: Final = (SchemegenError, OSError, MemoryError)
+_SIGNALLED: Final = 128
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, raised in the main thread like Ctrl-C."""
+
+
+def exit_code(run: Callable[[], None]) -> int:
+    """Run, say on stderr what went wrong, and give the code to exit with."""
+    for stream in (sys.stdout, sys.stderr):
+        _never_refuse(stream)
+    try:
+        with _sigterm_raises():
+            run()
+        return 0
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except KeyboardInterrupt as stop:
+        render.note("; ".join(["interrupted", *getattr(stop, "__notes__", ())]))
+        return _SIGNALLED + (signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT)
+    except BrokenPipeError:
+        _close_stdout()
+        return _SIGNALLED + signal.SIGPIPE
+    except TOLD as error:
+        return _fail(error)
+
+
+def message(error: BaseException) -> str:
+    """What a person is told of an error in TOLD."""
+    if isinstance(error, MemoryError):
+        return "out of memory; use fewer --jobs or a machine with more of it"
+    if isinstance(error, OSError) and error.strerror:
+        reason = error.strerror[:1].lower() + error.strerror[1:]
+        return f"{error.filename}: {reason}" if error.filename is not None else reason
+    return str(error)
+
+
+def _fail(error: BaseException) -> int:
+    if os.environ.get(DEBUG_VARIABLE, "") not in ("", "0"):
+        traceback.print_exc()
+    render.note(f"error: {message(error)}")
+    if isinstance(error, OSError):
+        _close_stdout()
+    return 1
+
+
+def _never_refuse(stream: TextIO | None) -> None:
+    """Write what the stream's encoding lacks as an escape: a name must not end a run."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
+
+
+def _close_stdout() -> None:
+    """Lose what stdout still holds, so that the interpreter does not stumble over it once more on its way out."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextlib.contextmanager
+def _sigterm_raises() -> Iterator[None]:
+    """SIGTERM stops the run as Ctrl-C does, so that it leaves what the next run can resume."""
+    here = threading.current_thread() is threading.main_thread()
+    if not here or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, _raise_terminated)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _raise_terminated(number: int, frame: object) -> NoReturn:
+    raise Terminated

@@ -1,0 +1,216 @@
+"""All that reaches a person: results on stdout, notes and progress on stderr. The only module that knows a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+import click
+
+from schemegen.cli import figures
+from schemegen.progress import Progress
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+
+LINE_SECONDS: Final = 5.0
+_GAP: Final = "  "
+_NARROWEST: Final = 24
+
+
+def text(*lines: str) -> None:
+    """Lines of a result, on stdout."""
+    click.echo("\n".join(lines))
+
+
+def data(value: Any) -> None:
+    """A result as JSON, on stdout; what JSON does not know, such as a path, becomes text."""
+    click.echo(json.dumps(value, default=str))
+
+
+def note(line: str) -> None:
+    """A remark on stderr. A closed stderr must not end the work that the remark is about."""
+    with contextlib.suppress(OSError):
+        click.echo(line, err=True)
+
+
+def fields(pairs: Sequence[tuple[str, str | Sequence[str]]]) -> list[str]:
+    """Labels and values, a line each, values in one column; several values stand one below another, none is left out."""
+    width = max((len(label) for label, _ in pairs), default=0)
+    lines = []
+    for label, given in pairs:
+        for position, value in enumerate([given] if isinstance(given, str) else given):
+            lines.append(f"{'' if position else label:{width}}{_GAP}{value}")
+    return lines
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()) -> list[str]:
+    """Rows in columns under a head; the columns named in `right` hold numbers. The last column wraps on a terminal."""
+    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
+    room = _room(sum(widths[:-1]) + len(_GAP) * len(widths[:-1]))
+    lines = [_bold(_line(head, head, widths, right))]
+    for row in rows:
+        for part in _wrapped(row, room):
+            lines.append(_line(part, head, widths, right))
+    return lines
+
+
+def _line(row: Sequence[str], head: Sequence[str], widths: Sequence[int], right: Collection[str]) -> str:
+    cells = zip(row, head, widths, strict=True)
+    padded = [cell.rjust(width) if name in right else cell.ljust(width) for cell, name, width in cells]
+    return _GAP.join(padded).rstrip()
+
+
+def _wrapped(row: Sequence[str], room: int | None) -> Iterator[Sequence[str]]:
+    """The row and, where its last cell needs more than `room`, rows that hold the rest of it alone."""
+    parts = textwrap.wrap(row[-1], room) if room else []
+    first, *rest = parts or [row[-1]]
+    yield [*row[:-1], first]
+    yield from ([*[""] * (len(row) - 1), part] for part in rest)
+
+
+def _room(taken: int) -> int | None:
+    """Characters left of a terminal's line; None without a terminal, where nothing wraps."""
+    return max(_NARROWEST, shutil.get_terminal_size().columns - taken) if is_terminal(sys.stdout) else None
+
+
+def _bold(line: str) -> str:
+    return click.style(line, bold=True) if is_terminal(sys.stdout) and not os.environ.get("NO_COLOR") else line
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether the stream is a terminal that moves its cursor when told."""
+    return stream is not None and stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[Progress]:
+    """A Progress on stderr for one command: a bar on a terminal, a line now and then elsewhere."""
+    drawn = Bar() if is_terminal(sys.stderr) else Lines()
+    try:
+        yield drawn
+    finally:
+        drawn.close()
+
+
+@dataclass(slots=True)
+class Stretch:
+    """One stretch of work: bytes in all, found done and done now, and the clock's seconds when it began."""
+
+    label: str
+    total: int
+    found: int
+    done: int
+    began: float
+
+    def __str__(self) -> str:
+        return self.label
+
+    def figures(self, now: float) -> str:
+        """How far it is: "1.2 of 3.3 GB  36 %  1.61 GB/s  1 s left"."""
+        seconds, made = now - self.began, self.done - self.found
+        share = self.done / self.total if self.total else 1.0
+        words = [figures.size_of(self.done, self.total), f"{int(100 * share):3} %"]
+        if made and seconds > 0:
+            words += [figures.rate(made, seconds), self._time(seconds, seconds * (self.total - self.done) / made)]
+        return _GAP.join(words)
+
+    def _time(self, spent: float, left: float) -> str:
+        return f"{figures.duration(max(1, round(left)))} left" if self.done < self.total else figures.duration(spent)
+
+
+class Lines:
+    """Progress as plain lines: the first, the last, and one every few seconds between them."""
+
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, every: float = LINE_SECONDS, write: Callable[[str], None] = note
+    ) -> None:
+        self._clock, self._every, self._write = clock, every, write
+        self._lock = threading.Lock()
+        self._stretch: Stretch | None = None
+        self._told = 0.0
+
+    def start(self, label: str, total: int, done: int = 0) -> None:
+        """Say what begins."""
+        self.finish()
+        with self._lock:
+            self._told = self._clock()
+            self._stretch = Stretch(label, total, done, done, self._told)
+        found = f", {figures.size(done)} of it done before" if done else ""
+        self._write(f"{label}{_GAP}{figures.size(total)}{found}")
+
+    def advance(self, nbytes: int) -> None:
+        """Count, and say so when the last line is long ago."""
+        with self._lock:
+            if self._stretch is None:
+                return
+            self._stretch.done += nbytes
+            now = self._clock()
+            if now - self._told >= self._every and self._stretch.done < self._stretch.total:
+                self._tell(self._stretch, now)
+
+    def finish(self) -> None:
+        """Say how far it came and how long it took."""
+        with self._lock:
+            if self._stretch is not None:
+                self._tell(self._stretch, self._clock())
+            self._stretch = None
+
+    def close(self) -> None:
+        """Forget a stretch that never ended: an error tells why."""
+        self._stretch = None
+
+    def _tell(self, stretch: Stretch, now: float) -> None:
+        self._told = now
+        self._write(f"{stretch.label}{_GAP}{stretch.figures(now)}")
+
+
+class Bar:
+    """Progress as a bar on the terminal that stderr is."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._bar: RichProgress | None = None
+        self._stretch: Stretch | None = None
+
+    def start(self, label: str, total: int, done: int = 0) -> None:
+        """Draw an empty bar below those that are full."""
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn
+        from rich.progress import Progress as RichProgress
+
+        self.close()
+        columns = TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.fields[figures]}")
+        with self._lock:
+            self._stretch = Stretch(label, total, done, done, time.monotonic())
+            self._bar = RichProgress(*columns, console=Console(stderr=True), redirect_stdout=False)
+            self._bar.add_task(label, total=total, completed=done, figures=self._stretch.figures(self._stretch.began))
+            self._bar.start()
+
+    def advance(self, nbytes: int) -> None:
+        """Count; the bar redraws itself ten times a second."""
+        with self._lock:
+            if self._bar is not None and self._stretch is not None:
+                self._stretch.done += nbytes
+                now = self._stretch.figures(time.monotonic())
+                self._bar.update(self._bar.task_ids[0], completed=self._stretch.done, figures=now)
+
+    def finish(self) -> None:
+        """Leave the bar as it is and the cursor below it."""
+        self.close()
+
+    def close(self) -> None:
+        """Give the terminal back; an interrupted bar stays where it was."""
+        with self._lock:
+            if self._bar is not None:
+                self._bar.stop()
+            self._bar = self._stretch = None

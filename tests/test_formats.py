@@ -1,0 +1,65 @@
+"""What a quantized matrix becomes: exact pieces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from schemegen.errors import UnsupportedError
+from schemegen.formats import Piece, pieces, refuses, storage_of
+from schemegen.scheme import Format
+
+
+def form(**fields: Any) -> Format:
+    return Format.model_validate({"num_bits": 4, "group_size": 32} | fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "dtype", "packed", "scale"),
+    [
+        ({}, "BF16", (512, 256), (512, 64)),
+        ({"group_size": 128}, "F16", (512, 256), (512, 16)),
+        ({"num_bits": 8}, "F32", (512, 512), (512, 64)),
+        ({"strategy": "channel", "group_size": None}, "BF16", (512, 256), (512, 1)),
+    ],
+)
+def test_pack_quantized_pieces(
+    fields: dict[str, Any], dtype: str, packed: tuple[int, ...], scale: tuple[int, ...]
+) -> None:
+    assert pieces(form(**fields), dtype, 512, 2048) == (
+        Piece("weight_packed", "I32", packed),
+        Piece("weight_scale", dtype, scale),
+        Piece("weight_shape", "I64", (2,)),
+    )
+
+
+def test_exact_bytes() -> None:
+    sizes = [piece.nbytes for piece in pieces(form(), "BF16", 512, 2048)]
+    assert sizes == [512 * 2048 // 2, 512 * 2048 // 32 * 2, 16]
+
+
+@pytest.mark.parametrize(
+    ("fields", "dtype", "columns", "reason"),
+    [
+        ({}, "BF16", 2048, None),
+        ({}, "BF16", 2056, "not divisible by group_size 32"),
+        ({"strategy": "channel", "group_size": None}, "BF16", 2052, "codes in one packed word"),
+        ({}, "F8_E4M3", 2048, "cannot be quantized"),
+        ({}, "I64", 2048, "cannot be quantized"),
+    ],
+)
+def test_what_does_not_fit_has_a_reason(fields: dict[str, Any], dtype: str, columns: int, reason: str | None) -> None:
+    found = refuses(form(**fields), dtype, 512, columns)
+    assert (found is None) if reason is None else (found is not None and reason in found)
+
+
+def test_storage_is_inferred_or_given() -> None:
+    assert storage_of(form()) == "pack-quantized"
+    assert storage_of(form(storage="int-quantized")) == "int-quantized"
+    assert storage_of(form(type="float", num_bits=8)) == "float-quantized"
+
+
+def test_unoffered_storage_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="int-quantized"):
+        pieces(form(storage="int-quantized"), "BF16", 512, 2048)

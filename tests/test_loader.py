@@ -1,0 +1,87 @@
+"""Scheme and policy files: strict YAML, every fault named with file and field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from schemegen.data import schemes_folder
+from schemegen.errors import SchemeFileError
+from schemegen.loader import load_policies, load_policy, load_scheme, load_schemes
+
+GOOD = """\
+schema_version: 1
+name: mine
+summary: INT4 on routed experts
+formats:
+  int4: {num_bits: 4, group_size: 32}
+policy: experts-only
+"""
+
+
+def write(folder: Path, text: str | bytes, name: str = "mine.yaml") -> Path:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_a_scheme_file_is_read(tmp_path: Path) -> None:
+    assert load_scheme(write(tmp_path, GOOD)).formats["int4"].weights.strategy == "group"
+
+
+def test_every_shipped_file_loads() -> None:
+    assert {scheme.name for scheme in load_schemes(schemes_folder())} >= {"kimi-k2-int4"}
+    assert {policy.name for policy in load_policies(schemes_folder() / "policies")} >= {"experts-only", "keep-mtp"}
+
+
+def test_shipped_files_are_named_after_what_they_hold() -> None:
+    for path in schemes_folder().glob("*.yaml"):
+        assert load_scheme(path).name == path.stem
+    for path in (schemes_folder() / "policies").glob("*.yaml"):
+        assert load_policy(path).name == path.stem
+
+
+def test_all_faults_of_a_file_stand_in_one_error_as_file_field_message(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD.replace("num_bits: 4", "num_bits: four").replace("summary", "sumary"))
+    with pytest.raises(SchemeFileError) as caught:
+        load_scheme(path)
+    fields = {fault.field for fault in caught.value.faults}
+    assert fields == {"sumary", "summary", "formats.int4.weights.num_bits"}
+    assert all(line.startswith(f"{path}: ") for line in str(caught.value).splitlines())
+
+
+def test_the_faults_of_a_folder_stand_in_one_error(tmp_path: Path) -> None:
+    write(tmp_path, GOOD.replace("name: mine", "name: Mine"), "a.yaml")
+    write(tmp_path, "[]", "b.yaml")
+    with pytest.raises(SchemeFileError) as caught:
+        load_schemes(tmp_path)
+    assert {Path(fault.file).name for fault in caught.value.faults} == {"a.yaml", "b.yaml"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: &x [1]\nb: *x\n", "aliases are not taken"),
+        ("a: 1\na: 2\n", "key 'a' stands twice"),
+        ("x: !!python/object/apply:os.system [ls]\n", "not determine a constructor|could not"),
+        ("a: [", "line 1"),
+        ("1: a\n", "is not text"),
+        ("- a\n", "expected a mapping"),
+        ("", "expected a mapping"),
+        ("a: .nan\n", "not plain YAML"),
+        ("a: 2026-01-01\n", "not plain YAML"),
+        (b"\xff\xfe\x00", "not plain YAML|special characters"),
+        (b"a: " + b"x" * (1 << 20), "larger than"),
+        ("[" * 100_000, "not plain YAML"),
+    ],
+)
+def test_hostile_yaml_gets_one_sentence(tmp_path: Path, text: str | bytes, message: str) -> None:
+    with pytest.raises(SchemeFileError, match=message):
+        load_scheme(write(tmp_path, text))
+
+
+def test_a_missing_file_and_a_folder_get_one_sentence(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.yaml", tmp_path):
+        with pytest.raises(SchemeFileError, match="cannot be read"):
+            load_policy(path)

@@ -1,0 +1,98 @@
+"""Rules: what they select, and what they cannot reach."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from schemegen.architectures.base import PROTECTED_ROLES, Part, Role, TensorInfo
+from schemegen.policy import Policy, Rule, layer_spans
+
+
+def info(role: Role = Role.ATTENTION, part: Part = Part.TEXT, layer: int | None = 0, **rest: Any) -> TensorInfo:
+    values = {"name": "a.q_proj.weight", "expert": None, "projection": "q", "experts": None, "ignore": None} | rest
+    return TensorInfo(role=role, part=part, layer=layer, **values)
+
+
+def rule(**fields: Any) -> Rule:
+    return Rule.model_validate({"use": "int4", **fields})
+
+
+@pytest.mark.parametrize(
+    ("layers", "depth", "spans"),
+    [("3", 8, [(3, 3)]), ("0-2,-1", 8, [(0, 2), (7, 7)]), ("-3--1", 8, [(5, 7)]), ("1-1", 8, [(1, 1)])],
+)
+def test_layer_spans(layers: str, depth: int, spans: list[tuple[int, int]]) -> None:
+    assert layer_spans(layers, depth) == spans
+
+
+@pytest.mark.parametrize("layers", ["", "a", "1-", "1,,2", "1 - 2", "--1", "0..3"])
+def test_layers_that_are_not_spans_are_refused(layers: str) -> None:
+    with pytest.raises(ValidationError):
+        rule(layers=layers)
+
+
+@pytest.mark.parametrize(
+    ("fields", "tensor", "matches"),
+    [
+        ({"role": "attention"}, info(), True),
+        ({"role": ["mlp", "attention"]}, info(), True),
+        ({"role": "mlp"}, info(), False),
+        ({"role": "*"}, info(), True),
+        ({}, info(), True),
+        ({"part": "mtp"}, info(), False),
+        ({"part": "mtp"}, info(part=Part.MTP), True),
+        ({"layers": "0"}, info(layer=0), True),
+        ({"layers": "0"}, info(layer=0, part=Part.MTP), False),
+        ({"layers": "0", "part": "mtp"}, info(layer=0, part=Part.MTP), True),
+        ({"layers": "-1"}, info(layer=7), True),
+        ({"layers": "-1"}, info(layer=None), False),
+        ({"projection": "q"}, info(), True),
+        ({"projection": ["k", "v"]}, info(), False),
+        ({"name": r"re:.*\.q_proj\.weight$"}, info(), True),
+        ({"name": "re:q_proj"}, info(), False),
+    ],
+)
+def test_a_rule_selects_what_every_field_matches(fields: dict[str, Any], tensor: TensorInfo, matches: bool) -> None:
+    assert rule(**fields).matches(tensor, 8) is matches
+
+
+@pytest.mark.parametrize("role", sorted(PROTECTED_ROLES))
+def test_protected_roles_are_reached_only_by_name(role: Role) -> None:
+    assert not rule(role="*").matches(info(role), 8)
+    assert rule(role=role.value).matches(info(role), 8)
+
+
+@pytest.mark.parametrize("part", [Part.VISION, Part.AUDIO])
+def test_towers_are_protected_whole(part: Part) -> None:
+    assert not rule(role="*").matches(info(part=part), 8)
+    assert not rule(part=part.value).matches(info(part=part), 8)
+    assert rule(role="attention").matches(info(part=part), 8)
+
+
+def test_keeping_needs_no_permission() -> None:
+    assert rule(role="*", use="keep").matches(info(Role.ROUTER), 8)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"role": []}, "may not be empty"),
+        ({"projection": []}, "may not be empty"),
+        ({"part": "texts"}, "known are text, mtp, vision, audio"),
+        ({"name": "re:("}, "not a regular expression"),
+        ({"name": "experts"}, "name"),
+        ({"use": ""}, "use"),
+        ({"roles": "mlp"}, "roles"),
+    ],
+)
+def test_a_faulty_rule_says_what_is_wrong(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        rule(**fields)
+
+
+def test_a_policy_needs_a_rule() -> None:
+    with pytest.raises(ValidationError, match="rules"):
+        Policy.model_validate({"schema_version": 1, "name": "none", "summary": "s", "rules": []})
