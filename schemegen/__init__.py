@@ -1,7 +1,7 @@
 """schemegen applies a named quantization scheme to a Hugging Face checkpoint.
 
-    import schemegen
-    schemegen.apply("kimi-k2-int4", "path/to/model")
+import schemegen
+schemegen.apply("kimi-k2-int4", "path/to/model")
 """
 
 from __future__ import annotations

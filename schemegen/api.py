@@ -45,9 +45,7 @@ class Result:
     unindexed: tuple[str, ...]
 
 
-def plan(
-    scheme: str | Path | Scheme, model: str | Path, *, policies: Sequence[str | Path | Policy] = ()
-) -> Plan:
+def plan(scheme: str | Path | Scheme, model: str | Path, *, policies: Sequence[str | Path | Policy] = ()) -> Plan:
     """Plan a scheme (name, YAML file or object) on a model (folder or sample:NAME) from headers alone."""
     return _planned(load_catalog(), scheme, open_checkpoint(str(model)), policies)[0]
 

@@ -50,7 +50,9 @@ class DuplicateNameError(SchemegenError):
         self.kind = kind
         self.name = name
         self.origins = (first, second)
-        super().__init__(f"{kind} {name!r} is registered twice: by {first} and by {second}; rename one or uninstall one")
+        super().__init__(
+            f"{kind} {name!r} is registered twice: by {first} and by {second}; rename one or uninstall one"
+        )
 
 
 class PluginError(SchemegenError):

@@ -68,9 +68,7 @@ def _rows(checkpoint: Checkpoint, architecture: Architecture) -> Iterator[Inspec
         info = architecture.identify(tensor.name)
         groups.setdefault((info.part, info.role, tensor.dtype, _layout(info)), []).append(tensor)
     for key, tensors in sorted(groups.items(), key=lambda item: _order(item[0])):
-        yield InspectionRow(
-            *key, len(tensors), sum(prod(t.shape) for t in tensors), sum(t.nbytes for t in tensors)
-        )
+        yield InspectionRow(*key, len(tensors), sum(prod(t.shape) for t in tensors), sum(t.nbytes for t in tensors))
 
 
 def _layout(info: TensorInfo) -> Layout:

@@ -116,6 +116,9 @@ class Scheme(StrictModel):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the scheme as canonical JSON: equal for equal content, whatever the file's layout."""
-        text = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        """SHA-256 of the scheme as canonical JSON: equal for equal content, whatever the file's layout.
+
+        Defaults are left out, so that a field a later version adds does not change it.
+        """
+        text = json.dumps(self.model_dump(mode="json", exclude_defaults=True), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()

@@ -62,7 +62,7 @@ PROTECTED_ROLES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ExpertLayout:
-    """A 3-D stack [experts, sum of rows, columns]: which projections its rows hold, one after another, in equal parts."""
+    """A 3-D stack [experts, rows, columns]: the projections its rows hold, one after another, in equal parts."""
 
     projections: tuple[str, ...]
     rows: Callable[[Config], int]
@@ -177,5 +177,7 @@ def config_int(config: Config, *path: str) -> int:
     for key in path:
         value = value.get(key) if isinstance(value, Mapping) else None
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise CheckpointError(f"config.json: {'.'.join(path)} is {value!r}; the architecture needs a whole number there")
+        raise CheckpointError(
+            f"config.json: {'.'.join(path)} is {value!r}; the architecture needs a whole number there"
+        )
     return value

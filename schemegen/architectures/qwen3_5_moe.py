@@ -79,12 +79,8 @@ _VISUAL: Final = r"visual\..*"
 _VISION_TOWER: Final = (
     TensorRule(r"model\.visual\.(patch_embed\.proj\.(weight|bias)|pos_embed\.weight)", Role.EMBEDDING, Part.VISION),
     TensorRule(_VISION + r"norm[12]\.(weight|bias)", Role.NORM, Part.VISION),
-    TensorRule(
-        _VISION + r"attn\.(?P<projection>qkv|proj)\.(weight|bias)", Role.ATTENTION, Part.VISION, ignore=_VISUAL
-    ),
-    TensorRule(
-        _VISION + r"mlp\.linear_(?P<projection>fc[12])\.(weight|bias)", Role.MLP, Part.VISION, ignore=_VISUAL
-    ),
+    TensorRule(_VISION + r"attn\.(?P<projection>qkv|proj)\.(weight|bias)", Role.ATTENTION, Part.VISION, ignore=_VISUAL),
+    TensorRule(_VISION + r"mlp\.linear_(?P<projection>fc[12])\.(weight|bias)", Role.MLP, Part.VISION, ignore=_VISUAL),
     TensorRule(
         r"model\.visual\.merger\.(norm|linear_fc[12])\.(weight|bias)", Role.PROJECTOR, Part.VISION, ignore=_VISUAL
     ),

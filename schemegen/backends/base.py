@@ -68,7 +68,7 @@ class Backend(ABC):
 
     def prepare(self, job: Job) -> None:
         """Load, compile or calibrate; called once, before the first chunk."""
-        return None
+        return
 
     @abstractmethod
     def quantize_chunk(self, job: Job, chunk: Chunk, out: Buffers) -> None:

@@ -22,6 +22,12 @@ def size_of(done: float, total: float) -> str:
     return f"{done / scale:.{digits}f} of {total / scale:.{digits}f} {unit}"
 
 
+def change(before: int, after: int) -> str:
+    """Bytes before and after: "71.9 GB to 24.4 GB, 2.94 times smaller"."""
+    words = f"{size(before)} to {size(after)}"
+    return f"{words}, {before / after:.2f} times smaller" if 0 < after < before else words
+
+
 def rate(nbytes: float, seconds: float) -> str:
     """Bytes per second: "1.61 GB/s"; nothing where no time has passed."""
     return f"{size(nbytes / seconds)}/s" if seconds > 0 else ""
@@ -38,10 +44,15 @@ def plural(number: int, word: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A span of time: "1.52 s", "45.0 s", "2 min 05 s", "1 h 02 min"."""
-    if seconds < _MINUTE - 0.05:
-        return f"{_three(seconds)} s" if seconds < 10 else f"{seconds:.1f} s"
-    whole = round(seconds)
+    """A span of time with three digits: "1.52 s", "45.0 s", "2 min 05 s", "1 h 02 min"."""
+    return f"{_three(seconds)} s" if seconds < _MINUTE - 0.05 else coarse(seconds)
+
+
+def coarse(seconds: float) -> str:
+    """A span of time in whole seconds, at least one: "1 s", "45 s", "2 min 05 s", "1 h 02 min"."""
+    whole = max(1, round(seconds))
+    if whole < _MINUTE:
+        return f"{whole} s"
     if whole < _HOUR:
         return f"{whole // _MINUTE} min {whole % _MINUTE:02d} s"
     return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE:02d} min"

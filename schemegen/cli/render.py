@@ -10,20 +10,17 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
 
-from schemegen.cli import figures
+from schemegen.cli.lines import GAP, Lines, Stretch
 from schemegen.progress import Progress
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
-LINE_SECONDS: Final = 5.0
-_GAP: Final = "  "
 _NARROWEST: Final = 24
 
 
@@ -49,14 +46,14 @@ def fields(pairs: Sequence[tuple[str, str | Sequence[str]]]) -> list[str]:
     lines = []
     for label, given in pairs:
         for position, value in enumerate([given] if isinstance(given, str) else given):
-            lines.append(f"{'' if position else label:{width}}{_GAP}{value}")
+            lines.append(f"{'' if position else label:{width}}{GAP}{value}")
     return lines
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()) -> list[str]:
     """Rows in columns under a head; the columns named in `right` hold numbers. The last column wraps on a terminal."""
     widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
-    room = _room(sum(widths[:-1]) + len(_GAP) * len(widths[:-1]))
+    room = _room(sum(widths[:-1]) + len(GAP) * len(widths[:-1]))
     lines = [_bold(_line(head, head, widths, right))]
     for row in rows:
         for part in _wrapped(row, room):
@@ -67,7 +64,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[
 def _line(row: Sequence[str], head: Sequence[str], widths: Sequence[int], right: Collection[str]) -> str:
     cells = zip(row, head, widths, strict=True)
     padded = [cell.rjust(width) if name in right else cell.ljust(width) for cell, name, width in cells]
-    return _GAP.join(padded).rstrip()
+    return GAP.join(padded).rstrip()
 
 
 def _wrapped(row: Sequence[str], room: int | None) -> Iterator[Sequence[str]]:
@@ -95,83 +92,11 @@ def is_terminal(stream: TextIO | None) -> bool:
 @contextlib.contextmanager
 def progress() -> Iterator[Progress]:
     """A Progress on stderr for one command: a bar on a terminal, a line now and then elsewhere."""
-    drawn = Bar() if is_terminal(sys.stderr) else Lines()
+    drawn = Bar() if is_terminal(sys.stderr) else Lines(note)
     try:
         yield drawn
     finally:
         drawn.close()
-
-
-@dataclass(slots=True)
-class Stretch:
-    """One stretch of work: bytes in all, found done and done now, and the clock's seconds when it began."""
-
-    label: str
-    total: int
-    found: int
-    done: int
-    began: float
-
-    def __str__(self) -> str:
-        return self.label
-
-    def figures(self, now: float) -> str:
-        """How far it is: "1.2 of 3.3 GB  36 %  1.61 GB/s  1 s left"."""
-        seconds, made = now - self.began, self.done - self.found
-        share = self.done / self.total if self.total else 1.0
-        words = [figures.size_of(self.done, self.total), f"{int(100 * share):3} %"]
-        if made and seconds > 0:
-            words += [figures.rate(made, seconds), self._time(seconds, seconds * (self.total - self.done) / made)]
-        return _GAP.join(words)
-
-    def _time(self, spent: float, left: float) -> str:
-        return f"{figures.duration(max(1, round(left)))} left" if self.done < self.total else figures.duration(spent)
-
-
-class Lines:
-    """Progress as plain lines: the first, the last, and one every few seconds between them."""
-
-    def __init__(
-        self, clock: Callable[[], float] = time.monotonic, every: float = LINE_SECONDS, write: Callable[[str], None] = note
-    ) -> None:
-        self._clock, self._every, self._write = clock, every, write
-        self._lock = threading.Lock()
-        self._stretch: Stretch | None = None
-        self._told = 0.0
-
-    def start(self, label: str, total: int, done: int = 0) -> None:
-        """Say what begins."""
-        self.finish()
-        with self._lock:
-            self._told = self._clock()
-            self._stretch = Stretch(label, total, done, done, self._told)
-        found = f", {figures.size(done)} of it done before" if done else ""
-        self._write(f"{label}{_GAP}{figures.size(total)}{found}")
-
-    def advance(self, nbytes: int) -> None:
-        """Count, and say so when the last line is long ago."""
-        with self._lock:
-            if self._stretch is None:
-                return
-            self._stretch.done += nbytes
-            now = self._clock()
-            if now - self._told >= self._every and self._stretch.done < self._stretch.total:
-                self._tell(self._stretch, now)
-
-    def finish(self) -> None:
-        """Say how far it came and how long it took."""
-        with self._lock:
-            if self._stretch is not None:
-                self._tell(self._stretch, self._clock())
-            self._stretch = None
-
-    def close(self) -> None:
-        """Forget a stretch that never ended: an error tells why."""
-        self._stretch = None
-
-    def _tell(self, stretch: Stretch, now: float) -> None:
-        self._told = now
-        self._write(f"{stretch.label}{_GAP}{stretch.figures(now)}")
 
 
 class Bar:
@@ -212,5 +137,6 @@ class Bar:
         """Give the terminal back; an interrupted bar stays where it was."""
         with self._lock:
             if self._bar is not None:
-                self._bar.stop()
+                with contextlib.suppress(OSError):
+                    self._bar.stop()
             self._bar = self._stretch = None

@@ -17,7 +17,7 @@ VERBS: Final = {
     "plan": "Show what SCHEME makes of every tensor of MODEL, from headers alone",
     "inspect": "Show what MODEL is made of",
     "verify": "Check that the checkpoint in DIR is what it says it is",
-    "list": "List what schemegen and its plugins offer: schemes, unless you name another kind",
+    "list": "List the schemes, or another kind of names",
     "show": "Print a scheme, policy, architecture or backend in full",
 }
 

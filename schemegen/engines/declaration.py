@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from schemegen.architectures.base import Architecture
+from schemegen.architectures.base import Architecture, Role
 from schemegen.engines.ignore import check_ignore, ignore_list
 from schemegen.engines.modules import engine_modules
 from schemegen.errors import UnsupportedError
@@ -24,6 +24,10 @@ _FIELDS: Final = (
     "symmetric",
     "type",
 )
+#: Built unquantized by vLLM or by SGLang, whatever the config says.
+_UNQUANTIZED_IN_ENGINES: Final = frozenset(
+    {Role.ROUTER, Role.SHARED_EXPERT_GATE, Role.MIXER_GATE, Role.FUSION, Role.EMBEDDING, Role.NORM, Role.STATE}
+)
 #: Newer than Kimi's files: written only where a scheme sets them.
 _OPTIONAL_FIELDS: Final = ("scale_dtype", "zp_dtype")
 
@@ -31,8 +35,10 @@ _OPTIONAL_FIELDS: Final = ("scale_dtype", "zp_dtype")
 def declare(plan: Plan, architecture: Architecture) -> dict[str, Any]:
     """The block for config.json, with an `ignore` that fits the stored tensors.
 
-    PlanError where an engine could not be told what is kept; UnsupportedError for more than one format.
+    PlanError where an engine could not be told what is kept; UnsupportedError for more than one format, and for what
+    engines build unquantized.
     """
+    _check_roles(plan)
     modules = engine_modules(plan, architecture)
     ignore = ignore_list(modules, architecture.part_ignores)
     check_ignore(modules, ignore)
@@ -48,7 +54,19 @@ def declare(plan: Plan, architecture: Architecture) -> dict[str, Any]:
 
 def config_groups(plan: Plan) -> dict[str, Any]:
     """One group a format, its storage format repeated inside: readers look at either place."""
-    return {"group_0": _group(_only_format(plan))}
+    targets = ["Linear"]
+    if any(tensor.role is Role.LM_HEAD and tensor.format is not None for tensor in plan.tensors):
+        # vLLM's class for it is no Linear: only a name reaches it.
+        targets.append("re:.*lm_head$")
+    return {"group_0": _group(_only_format(plan), targets)}
+
+
+def _check_roles(plan: Plan) -> None:
+    for tensor in plan.tensors:
+        if tensor.format is not None and tensor.role in _UNQUANTIZED_IN_ENGINES:
+            raise UnsupportedError(
+                f"rule {tensor.rule} quantizes {tensor.name}, but engines build a {tensor.role} unquantized; keep it"
+            )
 
 
 def _only_format(plan: Plan) -> Format:
@@ -59,12 +77,12 @@ def _only_format(plan: Plan) -> Format:
     return plan.scheme.formats[next(iter(used))]
 
 
-def _group(format: Format) -> dict[str, Any]:
+def _group(format: Format, targets: list[str]) -> dict[str, Any]:
     return {
         "format": storage_of(format),
         "input_activations": _arguments(format.input_activations),
         "output_activations": _arguments(format.output_activations),
-        "targets": ["Linear"],
+        "targets": targets,
         "weights": _arguments(format.weights),
     }
 

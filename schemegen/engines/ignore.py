@@ -33,7 +33,7 @@ def ignore_list(modules: Sequence[Module], part_ignores: Mapping[Part, str]) -> 
 
 
 def matches(name: str, entries: Iterable[str]) -> bool:
-    """Whether an entry hits the name, as vLLM, SGLang and compressed-tensors see it: `re:` from the start, else equal."""
+    """Whether an entry hits the name, as all engines see it: `re:` matches from the start, any other text is equal."""
     return any(re.match(entry[3:], name) if entry.startswith("re:") else entry == name for entry in entries)
 
 
@@ -43,7 +43,8 @@ def check_ignore(modules: Iterable[Module], entries: Collection[str]) -> None:
         for name in spellings(module.name):
             if matches(name, entries) == (module.format is None):
                 continue
-            fault = "is kept, but no entry of ignore matches it" if module.format is None else "is quantized and ignored"
+            kept = module.format is None
+            fault = "is kept, but no entry of ignore matches it" if kept else "is quantized, but ignore matches it"
             raise PlanError(f"module {name} {fault}; engines would misread the checkpoint: choose another policy")
 
 
@@ -57,7 +58,7 @@ def _proposal(module: Module, part_ignores: Mapping[Part, str], is_clear: Callab
     for candidate in _candidates(module, part_ignores):
         if all(matches(name, [PREFIX + candidate]) for name in names) and is_clear(candidate):
             return candidate
-    raise PlanError(f"no ignore entry can tell the kept module {module.name} from the quantized ones; keep more or less")
+    raise PlanError(f"no ignore entry tells the kept module {module.name} from the quantized ones; keep more or less")
 
 
 def _candidates(module: Module, part_ignores: Mapping[Part, str]) -> Iterator[str]:

@@ -107,21 +107,24 @@ def rounder(dropped: int) -> Callable[[np.float32], np.float32]:
 
 @dataclass(frozen=True, slots=True)
 class FloatFormat:
-    """A float format on raw bits: unsigned type, the bits of infinity and of epsilon, conversions.
+    """A float format on raw bits: unsigned type, mask of the magnitude, bits of infinity and of epsilon, conversions.
 
     `shorten` rounds an F32 to this format's precision though not to its range, which is enough before a clamp.
     """
 
     uint: type[np.unsignedinteger[Any]]
-    infinity: int
-    epsilon: int
-    widen: Callable[[Any], np.float32]
-    narrow: Callable[[np.float32], Any]
-    shorten: Callable[[np.float32], np.float32]
+    magnitude: np.unsignedinteger[Any]
+    infinity: np.unsignedinteger[Any]
+    epsilon: np.unsignedinteger[Any]
+    widen: Callable[[Any], Any]
+    narrow: Callable[[Any], Any]
+    shorten: Callable[[Any], Any]
 
 
 FLOATS = {
-    "BF16": FloatFormat(np.uint16, 0x7F80, 0x3C00, bf16_to_f32, f32_to_bf16, rounder(16)),
-    "F16": FloatFormat(np.uint16, 0x7C00, 0x1400, f16_to_f32, f32_to_f16, rounder(13)),
-    "F32": FloatFormat(np.uint32, 0x7F800000, 0x34000000, bits_to_f32, f32_to_bits, rounder(0)),
+    "BF16": FloatFormat(u16, u16(0x7FFF), u16(0x7F80), u16(0x3C00), bf16_to_f32, f32_to_bf16, rounder(16)),
+    "F16": FloatFormat(u16, u16(0x7FFF), u16(0x7C00), u16(0x1400), f16_to_f32, f32_to_f16, rounder(13)),
+    "F32": FloatFormat(
+        u32, u32(0x7FFFFFFF), u32(0x7F800000), u32(0x34000000), bits_to_f32, f32_to_bits, rounder(0)
+    ),
 }

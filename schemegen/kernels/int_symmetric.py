@@ -1,8 +1,11 @@
-"""Symmetric integers in the pack-quantized layout: one fused pass a group, in compressed-tensors' arithmetic.
+"""Symmetric integers in the pack-quantized layout, in compressed-tensors' arithmetic.
 
 scale = absmax / ((2**bits - 1) / 2), rounded to the weight's dtype, and the dtype's epsilon where that gives zero;
-code = weight / scale, rounded to the weight's dtype, then to an integer half to even, clamped to -2**(bits - 1) and up.
-Codes are stored with 2**(bits - 1) added, lowest bits first. Every builder returns a function for `native` to compile.
+code = weight / scale, rounded to the weight's dtype, then to an integer half to even, clamped to `bits` bits.
+A word holds 32 / bits codes, lowest bits first, each with 2**(bits - 1) added.
+
+A builder takes dtype, bits, and the group size or 0 for one known at run time, and returns a function for `native`.
+All of these take pointers to weights [groups * group_size], words and scales [groups], and those two counts.
 """
 
 from __future__ import annotations
@@ -11,46 +14,19 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import types
+from numba import from_dtype, types
 from numpy import float32 as f32
 from numpy import int32 as i32
 from numpy import uint32 as u32
 
-from schemegen.kernels.bits import FLOATS, FloatFormat, bits_to_f32, f32_to_bits, inline, select
+from schemegen.kernels.bits import FLOATS, FloatFormat, f32_to_bits, inline, select
+from schemegen.kernels.compiler import Source
 
-# 1.5 * 2**23: the last place of the sum is 1, so the addition rounds to an integer, half to even, and leaves it in the
-# low bits. It is one vector instruction everywhere, where rint can be a call.
-TO_INTEGER = f32(12582912.0)
+# 1.5 * 2**23: a sum with it is an integer, rounded half to even, that stands in the low bits. No call, as rint can be.
+TO_INTEGER = 0x4B400000
 BLOCK = 32
-
-
-def coder(floats: FloatFormat, num_bits: int) -> Callable[[Any, np.float32], np.uint32]:
-    """A function that gives the stored code of one weight under one scale."""
-    low, high = f32(-(2 ** (num_bits - 1))), f32(2 ** (num_bits - 1) - 1)
-    zero = u32(0x4B400000 - 2 ** (num_bits - 1))
-    widen, shorten = floats.widen, floats.shorten
-
-    @inline
-    def code(weight: Any, scale: np.float32) -> np.uint32:
-        quotient = shorten(f32(widen(weight) / scale))
-        clamped = select(quotient < low, low, select(quotient > high, high, quotient))
-        return u32(f32_to_bits(f32(clamped + TO_INTEGER)) - zero)
-
-    return code
-
-
-def packer(floats: FloatFormat, num_bits: int) -> Callable[[Any, int, np.float32], np.uint32]:
-    """A function that codes the weights from one position on into one word."""
-    code, count = coder(floats, num_bits), 32 // num_bits
-
-    @inline
-    def word(weights: Any, start: int, scale: np.float32) -> np.uint32:
-        packed = u32(0)
-        for i in range(count):
-            packed = u32(packed | u32(code(weights[start + i], scale) << u32(num_bits * i)))
-        return packed
-
-    return word
+# A group's scale takes a chain of dependent steps. Those of a few groups overlap when their scales come first.
+TILE = 8
 
 
 @inline
@@ -59,19 +35,155 @@ def larger(a: Any, b: Any) -> Any:
     return select(a < b, b, a)
 
 
-def peak(floats: FloatFormat) -> Callable[[Any, int, int], Any]:
-    """A function that gives the largest magnitude in a group, as bits; these grow with the value, NaN above all."""
-    uint, magnitude = floats.uint, floats.uint(2 ** (floats.uint(0).nbytes * 8 - 1) - 1)
+@inline
+def smaller(a: Any, b: Any) -> Any:
+    """The smaller of two, without a branch."""
+    return select(b < a, b, a)
+
+
+def coder(floats: FloatFormat, num_bits: int) -> Callable[[Any, Any], Any]:
+    """A function (weight, scale) → stored code."""
+    low, high = f32(-(2 ** (num_bits - 1))), f32(2 ** (num_bits - 1) - 1)
+    magic, origin = f32(1.5 * 2**23), u32(TO_INTEGER - 2 ** (num_bits - 1))
+    widen, shorten = floats.widen, floats.shorten
+
+    @inline
+    def code(weight: Any, scale: Any) -> Any:
+        quotient = shorten(f32(widen(weight) / scale))
+        clamped = smaller(larger(quotient, low), high)
+        return u32(f32_to_bits(f32(clamped + magic)) - origin)
+
+    return code
+
+
+def packer(floats: FloatFormat, num_bits: int) -> Callable[[Any, int, Any], Any]:
+    """A function (weights, position, scale) → the word of the weights from that position on."""
+    code, count = coder(floats, num_bits), 32 // num_bits
+
+    @inline
+    def word(weights: Any, start: int, scale: Any) -> Any:
+        packed = u32(0)
+        for i in range(count):
+            packed = u32(packed | u32(code(weights[start + i], scale) << u32(num_bits * i)))
+        return packed
+
+    return word
+
+
+def measurer(floats: FloatFormat) -> Callable[[Any, int, int], Any]:
+    """A function (weights, start, size) → the largest magnitude, as bits: these grow with the value, NaN above all."""
+    uint, magnitude = floats.uint, floats.magnitude
 
     @inline
     def absmax(weights: Any, start: int, size: int) -> Any:
         top = uint(0)
-        whole = size - size % BLOCK
-        for block in range(start, start + whole, BLOCK):
+        whole = start + size - size % BLOCK
+        for block in range(start, whole, BLOCK):
             for i in range(BLOCK):
                 top = larger(top, uint(weights[block + i] & magnitude))
-        for i in range(start + whole, start + size):
+        for i in range(whole, start + size):
             top = larger(top, uint(weights[i] & magnitude))
         return top
 
     return absmax
+
+
+def scaler(floats: FloatFormat, num_bits: int) -> Callable[[Any], Any]:
+    """A function (absmax, as bits) → scale, as bits."""
+    uint, epsilon, half_range = floats.uint, floats.epsilon, f32((2**num_bits - 1) / 2)
+    widen, narrow = floats.widen, floats.narrow
+
+    @inline
+    def scale_of(top: Any) -> Any:
+        scale = narrow(f32(widen(top) / half_range))
+        return select(scale == uint(0), epsilon, scale)
+
+    return scale_of
+
+
+def signature(floats: FloatFormat) -> Any:
+    """The numba signature that every kernel here has."""
+    weight = types.CPointer(from_dtype(np.dtype(floats.uint)))
+    return types.int64(weight, types.CPointer(types.uint32), weight, types.int64, types.int64)
+
+
+def quantize(dtype: str, num_bits: int, fixed_size: int) -> Source:
+    """Fills words and scales; -1, or the position of the first NaN or infinite weight."""
+    floats, count = FLOATS[dtype], 32 // num_bits
+    absmax, scale_of, word = measurer(floats), scaler(floats, num_bits), packer(floats, num_bits)
+    widen, infinity, magnitude = floats.widen, floats.infinity, floats.magnitude
+
+    def kernel(weights: Any, packed: Any, scales: Any, groups: int, group_size: int) -> int:
+        size = fixed_size if fixed_size else group_size
+        words = size // count
+        for tile in range(0, groups, TILE):
+            stop = min(tile + TILE, groups)
+            for group in range(tile, stop):
+                top = absmax(weights, group * size, size)
+                if top >= infinity:
+                    position = group * size
+                    while (weights[position] & magnitude) < infinity:
+                        position += 1
+                    return position
+                scales[group] = scale_of(top)
+            for group in range(tile, stop):
+                scale = widen(scales[group])
+                for i in range(words):
+                    packed[group * words + i] = word(weights, group * size + i * count, scale)
+        return -1
+
+    return Source(kernel, signature(floats))
+
+
+def recode(dtype: str, num_bits: int, fixed_size: int) -> Source:
+    """Codes against the stored scales; -1, or the position of the first weight whose stored code is another.
+
+    A weight or a scale that is not finite, or a scale of zero, has no code.
+    """
+    floats, count = FLOATS[dtype], 32 // num_bits
+    uint, mask = floats.uint, u32(2**num_bits - 1)
+    absmax, code, word = measurer(floats), coder(floats, num_bits), packer(floats, num_bits)
+    widen, infinity, magnitude = floats.widen, floats.infinity, floats.magnitude
+
+    def kernel(weights: Any, packed: Any, scales: Any, groups: int, group_size: int) -> int:
+        size = fixed_size if fixed_size else group_size
+        words = size // count
+        for group in range(groups):
+            start = group * size
+            scale_size = uint(scales[group] & magnitude)
+            if scale_size == uint(0) or scale_size >= infinity:
+                return start
+            scale = widen(scales[group])
+            different = u32(absmax(weights, start, size) >= infinity)
+            for i in range(words):
+                different = u32(different | u32(packed[group * words + i] ^ word(weights, start + i * count, scale)))
+            if different == u32(0):
+                continue
+            for i in range(size):
+                stored = u32(u32(packed[group * words + i // count] >> u32(i % count * num_bits)) & mask)
+                if (weights[start + i] & magnitude) >= infinity or stored != code(weights[start + i], scale):
+                    return start + i
+        return -1
+
+    return Source(kernel, signature(floats))
+
+
+def decode(dtype: str, num_bits: int, fixed_size: int) -> Source:
+    """Fills weights with code * scale, multiplied in F32 and rounded to the dtype; -1."""
+    floats, count = FLOATS[dtype], 32 // num_bits
+    mask, zero = u32(2**num_bits - 1), i32(2 ** (num_bits - 1))
+    widen, narrow = floats.widen, floats.narrow
+
+    def kernel(weights: Any, packed: Any, scales: Any, groups: int, group_size: int) -> int:
+        size = fixed_size if fixed_size else group_size
+        words = size // count
+        for group in range(groups):
+            scale = widen(scales[group])
+            for i in range(words):
+                word = packed[group * words + i]
+                for j in range(count):
+                    code = f32(i32(i32(u32(word >> u32(num_bits * j)) & mask) - zero))
+                    weights[group * size + i * count + j] = narrow(f32(code * scale))
+        return -1
+
+    return Source(kernel, signature(floats))

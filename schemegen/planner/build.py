@@ -14,6 +14,7 @@ from schemegen.planner.model import Action, Output, Plan, PlannedTensor, Source
 from schemegen.planner.rules import ResolvedRule
 from schemegen.scheme import Scheme
 
+
 def make_plan(
     checkpoint: Checkpoint, architecture: Architecture, scheme: Scheme, rules: Sequence[ResolvedRule]
 ) -> Plan:
@@ -89,4 +90,3 @@ def _tensor(decision: Decision, outputs: tuple[Output, ...]) -> PlannedTensor:
         matrices(header, info)[0] if quantized else 1,
         outputs,
     )
-

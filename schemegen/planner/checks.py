@@ -18,7 +18,7 @@ _SHOWN = 8
 
 
 def identified(architecture: Architecture, checkpoint: Checkpoint) -> list[TensorInfo]:
-    """Every tensor's role and place; all shapes and expert sets as the config promises, or an error that lists faults."""
+    """Every tensor's role and place; PlanError where shapes, layers or experts are not as the config promises."""
     infos = [architecture.identify(tensor.name) for tensor in checkpoint.tensors]
     faults = [
         *_stack_faults(checkpoint, infos),
@@ -66,7 +66,7 @@ def notes(
             yield f"rule {resolved.label} decides no tensor of this model"
     parts = {decision.info.part for decision in decisions}
     if Part.MTP not in parts and architecture.depth(checkpoint.config, Part.MTP):
-        yield "config.json promises an MTP block, but the index holds no tensor of it; speculative decoding will not work"
+        yield "config.json promises an MTP block that the index does not hold; speculative decoding will not work"
 
 
 def _refuse(faults: Sequence[str], what: str) -> None:
@@ -104,9 +104,7 @@ def _expert_faults(architecture: Architecture, checkpoint: Checkpoint, infos: Se
         yield from _place_faults(f"{part} layer {layer}", architecture.experts(checkpoint.config), experts)
 
 
-def _place_faults(
-    where: str, count: int, experts: dict[tuple[int, str | None], TensorHeader]
-) -> Iterator[str]:
+def _place_faults(where: str, count: int, experts: dict[tuple[int, str | None], TensorHeader]) -> Iterator[str]:
     projections = sorted({projection or "" for _, projection in experts})
     for expert in range(count):
         missing = [name for name in projections if (expert, name) not in experts]

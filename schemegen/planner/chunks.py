@@ -46,7 +46,7 @@ def chunks_of(tensor: PlannedTensor, chunk_bytes: int = CHUNK_BYTES) -> Iterator
     """The chunks of one tensor, in source order."""
     if tensor.action is Action.COPY:
         return _copies(tensor, chunk_bytes)
-    rows, columns = tensor.matrix_shape
+    rows, _ = tensor.matrix_shape
     matrix_bytes = tensor.source.nbytes // tensor.matrices
     if matrix_bytes <= chunk_bytes:
         return _matrices(tensor, chunk_bytes // matrix_bytes)

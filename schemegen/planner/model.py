@@ -81,7 +81,8 @@ class PlannedTensor:
         return sum(output.nbytes for output in self.outputs)
 
 
-class Unit(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Unit:
     """Tensors that are computed together: one kept tensor, or a stack of same-shaped matrices of one layer."""
 
     index: int

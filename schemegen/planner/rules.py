@@ -38,9 +38,7 @@ def resolve_rules(
     return tuple(_resolve(scheme, [*front, *_own_rules(scheme, find_policy)]))
 
 
-def _own_rules(
-    scheme: Scheme, find_policy: Callable[[str], Policy]
-) -> Iterator[tuple[str, tuple[Rule, ...]]]:
+def _own_rules(scheme: Scheme, find_policy: Callable[[str], Policy]) -> Iterator[tuple[str, tuple[Rule, ...]]]:
     for position, entry in enumerate(scheme.policy):
         if isinstance(entry, Rule):
             yield f"{scheme.name}.policy.{position}", (entry,)

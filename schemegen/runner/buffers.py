@@ -20,7 +20,10 @@ _ALIGNMENT = 64
 
 
 class Buffers:
-    """Memory of one worker thread; `sources` are open source shards by name. It grows to the largest chunk seen and no further; fresh memory is slow to touch."""
+    """Memory of one worker thread; `sources` are open source shards by name.
+
+    It grows to the largest chunk seen and no further: fresh memory is slow to touch.
+    """
 
     def __init__(self, sources: Mapping[str, int]) -> None:
         self._sources = sources
@@ -34,9 +37,13 @@ class Buffers:
         try:
             got = read_into(self._sources[file], view, chunk.offset)
         except OSError as error:
-            raise CheckpointError(f"cannot read {file}: {error.strerror}; run the same command again to go on") from error
+            raise CheckpointError(
+                f"cannot read {file}: {error.strerror}; run the same command again to go on"
+            ) from error
         if got < chunk.nbytes:
-            raise CheckpointError(f"{file} ends early, within tensor {chunk.tensor.name}; the source changed under the run")
+            raise CheckpointError(
+                f"{file} ends early, within tensor {chunk.tensor.name}; the source changed under the run"
+            )
         return view
 
     def weights(self, chunk: Chunk) -> Weights:
@@ -80,9 +87,7 @@ def _starts(sizes: list[int]) -> list[int]:
     return [sum(sizes[:position]) for position in range(len(sizes))]
 
 
-def _shaped(
-    block: NDArray[np.uint8], piece: Output, span: Span, chunk: Chunk
-) -> NDArray[np.unsignedinteger[Any]]:
+def _shaped(block: NDArray[np.uint8], piece: Output, span: Span, chunk: Chunk) -> NDArray[np.unsignedinteger[Any]]:
     import numpy as np
 
     items = block.view(np.dtype(f"u{DTYPE_BITS[piece.dtype] // 8}"))
@@ -90,4 +95,3 @@ def _shaped(
     if is_by_row(piece, chunk.tensor.matrix_shape[0]):
         return items.reshape(count, rows, -1)
     return items.reshape(-1, *piece.shape) if span.nbytes else items
-

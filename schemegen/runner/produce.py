@@ -114,11 +114,11 @@ def _identity(order: Order, shards: tuple[ShardIdentity, ...]) -> dict[str, Any]
 def _of_manifest(manifest: Manifest) -> dict[str, Any]:
     return {
         "schemegen": manifest.schemegen,
-        "model": manifest.model,
+        "model": manifest.model_id,
         "revision": manifest.revision,
         "scheme": manifest.scheme.name,
         "scheme_digest": manifest.scheme_digest,
-        "rules": manifest.rules,
+        "rules": list(manifest.rules),
         "backend": manifest.backend,
         "source": [shard.model_dump() for shard in manifest.source],
     }
@@ -217,5 +217,3 @@ def _check_source_unchanged(checkpoint: Checkpoint, shards: tuple[ShardIdentity,
         found = os.stat(checkpoint.path(shard.name))
         if (found.st_size, found.st_mtime_ns) != (shard.size, shard.mtime_ns):
             raise CheckpointError(f"{shard.name} changed while it was read; run again with --restart")
-
-

@@ -24,7 +24,9 @@ def check_output_place(output: Path, checkpoint: Checkpoint) -> None:
     if output.is_symlink():
         raise OutputError(f"output {output} is a link; give the folder itself")
     place = output.resolve()
-    for source in sorted({checkpoint.root.resolve(), *(checkpoint.path(s.name).resolve().parent for s in checkpoint.shards)}):
+    for source in sorted(
+        {checkpoint.root.resolve(), *(checkpoint.path(s.name).resolve().parent for s in checkpoint.shards)}
+    ):
         if place == source or source in place.parents or place in source.parents or _same_folder(place, source):
             raise OutputError(f"output {output} overlaps the source {source}; choose a folder apart from it")
 
@@ -98,7 +100,9 @@ class Workspace:
         wanted = json.loads(json.dumps(identity))
         differ = [name for name in wanted.keys() | found.keys() if found.get(name) != wanted.get(name)]
         if differ:
-            lines = [f"  {name}: there {_brief(found.get(name))}, now {_brief(wanted.get(name))}" for name in sorted(differ)]
+            lines = [
+                f"  {name}: there {_brief(found.get(name))}, now {_brief(wanted.get(name))}" for name in sorted(differ)
+            ]
             raise OutputError(
                 "\n".join([f"{self.folder} is the partial output of a different run:", *lines])
                 + "\ndiscard it with --restart, or choose another output with -o"

@@ -1,21 +1,17 @@
-"""The sample's tensors: Qwen3.6's names and layout, and values that are the same on every platform."""
+"""The sample's tensors: names, shapes and shards as Qwen3.6 has them, experts fused or one by one."""
 
 from __future__ import annotations
 
-import json
-import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final, Literal
 
 from schemegen.checkpoint import sample_texts as size
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-ITEM_BYTES: Final = {"BF16": 2, "F16": 2, "F32": 4}
-SHARDS: Final = 3
+ExpertsAs = Literal["fused", "separate"]
+SHARD_COUNT: Final = 3
+_SHARD_NUMBERS: Final = range(1, SHARD_COUNT + 1)
 
 
 class Values(Enum):
@@ -23,8 +19,7 @@ class Values(Enum):
 
     MATRIX = (0, -20)
     CONVOLUTION = (0, -18)
-    BIAS = (0, -22)
-    ZERO_CENTRED_NORM = (0, -22)
+    ZERO_CENTRED = (0, -22)
     ONE_CENTRED = (1, -22)
     DECAY = (1, -17)
 
@@ -44,13 +39,20 @@ class Stored:
     block: tuple[int, int, int] | None = None
 
 
-def sample_tensors(experts: str, mtp_experts: str) -> Iterator[tuple[int, Stored]]:
-    """Shard number (from 1) and tensor; `experts` of trunk and MTP block are "fused" or "separate"."""
+def sample_shards(experts: ExpertsAs, mtp_experts: ExpertsAs) -> Mapping[str, list[Stored]]:
+    """The tensors of every shard, sorted by name; trunk and MTP block store their experts each in its own way."""
+    shards: dict[str, list[Stored]] = {f"model-{n:05}-of-{SHARD_COUNT:05}.safetensors": [] for n in _SHARD_NUMBERS}
+    by_number = dict(zip(_SHARD_NUMBERS, shards.values(), strict=True))
     for name, shape, values in _tensors():
         layout = mtp_experts if name.startswith("mtp.") else experts
         whole = Stored(name, shape, name, shape, values)
-        for stored in _separate(whole) if ".experts." in name and layout == "separate" else [whole]:
-            yield _shard_number(name), stored
+        is_separate = layout == "separate" and ".experts." in name
+        by_number[_shard_number(name)].extend(_separate(whole) if is_separate else [whole])
+    return {shard: sorted(tensors, key=_name) for shard, tensors in shards.items()}
+
+
+def _name(tensor: Stored) -> str:
+    return tensor.name
 
 
 def _shard_number(name: str) -> int:
@@ -69,19 +71,19 @@ def _tensors() -> Iterator[_Tensor]:
     hidden, text = size.HIDDEN, "model.language_model"
     yield "lm_head.weight", (size.VOCABULARY, hidden), Values.MATRIX
     yield f"{text}.embed_tokens.weight", (size.VOCABULARY, hidden), Values.MATRIX
-    yield f"{text}.norm.weight", (hidden,), Values.ZERO_CENTRED_NORM
+    yield f"{text}.norm.weight", (hidden,), Values.ZERO_CENTRED
     for number, kind in enumerate(size.LAYERS):
         yield from _layer(f"{text}.layers.{number}", kind)
     yield from _vision()
     yield "mtp.fc.weight", (hidden, 2 * hidden), Values.MATRIX
     for norm in ("norm", "pre_fc_norm_embedding", "pre_fc_norm_hidden"):
-        yield f"mtp.{norm}.weight", (hidden,), Values.ZERO_CENTRED_NORM
+        yield f"mtp.{norm}.weight", (hidden,), Values.ZERO_CENTRED
     yield from _layer("mtp.layers.0", "full_attention")
 
 
 def _layer(prefix: str, kind: str) -> Iterator[_Tensor]:
-    yield f"{prefix}.input_layernorm.weight", (size.HIDDEN,), Values.ZERO_CENTRED_NORM
-    yield f"{prefix}.post_attention_layernorm.weight", (size.HIDDEN,), Values.ZERO_CENTRED_NORM
+    yield f"{prefix}.input_layernorm.weight", (size.HIDDEN,), Values.ZERO_CENTRED
+    yield f"{prefix}.post_attention_layernorm.weight", (size.HIDDEN,), Values.ZERO_CENTRED
     yield from _attention(prefix) if kind == "full_attention" else _linear_attention(prefix)
     yield from _experts(f"{prefix}.mlp")
 
@@ -93,7 +95,7 @@ def _attention(prefix: str) -> Iterator[_Tensor]:
         yield f"{prefix}.self_attn.{name}_proj.weight", shape, Values.MATRIX
     yield f"{prefix}.self_attn.o_proj.weight", (hidden, queries), Values.MATRIX
     for norm in ("q_norm", "k_norm"):
-        yield f"{prefix}.self_attn.{norm}.weight", (size.HEAD_WIDTH,), Values.ZERO_CENTRED_NORM
+        yield f"{prefix}.self_attn.{norm}.weight", (size.HEAD_WIDTH,), Values.ZERO_CENTRED
 
 
 def _linear_attention(prefix: str) -> Iterator[_Tensor]:
@@ -142,7 +144,7 @@ def _vision_block(block: str, hidden: int) -> Iterator[_Tensor]:
 
 def _with_bias(module: str, shape: tuple[int, ...], values: Values = Values.MATRIX) -> Iterator[_Tensor]:
     yield f"{module}.weight", shape, values
-    yield f"{module}.bias", shape[:1], Values.BIAS
+    yield f"{module}.bias", shape[:1], Values.ZERO_CENTRED
 
 
 def _separate(fused: Stored) -> Iterator[Stored]:
@@ -156,59 +158,3 @@ def _separate(fused: Stored) -> Iterator[Stored]:
             block = (expert, part * height, (part + 1) * height)
             name = f"{module}.{expert}.{projection}.weight"
             yield Stored(name, (height, columns), fused.name, fused.shape, fused.values, block)
-
-
-def header_bytes(tensors: list[Stored], dtype: str) -> bytes:
-    """The safetensors header, length word included, of tensors stored one after another, padded to 8 bytes."""
-    entries: dict[str, object] = {"__metadata__": {"format": "pt"}}
-    position = 0
-    for tensor in tensors:
-        end = position + nbytes(tensor, dtype)
-        entries[tensor.name] = {"dtype": dtype, "shape": tensor.shape, "data_offsets": [position, end]}
-        position = end
-    text = json.dumps(entries, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text
-
-
-def nbytes(tensor: Stored, dtype: str) -> int:
-    """Bytes of the tensor's data."""
-    count = ITEM_BYTES[dtype]
-    for extent in tensor.shape:
-        count *= extent
-    return count
-
-
-def tensor_bytes(tensor: Stored, dtype: str) -> bytes:
-    """The tensor's data, little endian, rounded half to even from the F32 values that all layouts share."""
-    import numpy as np
-
-    values = _source_values(tensor)
-    if tensor.block is not None:
-        expert, first, end = tensor.block
-        values = values[expert, first:end]
-    if dtype == "BF16":
-        bits = values.view(np.uint32)
-        rounded = (bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))) >> np.uint32(16)
-        return rounded.astype("<u2").tobytes()
-    return values.astype("<f2" if dtype == "F16" else "<f4").tobytes()
-
-
-def _source_values(tensor: Stored) -> NDArray[np.float32]:
-    """F32 values of the whole source tensor: sums of two 16-bit numbers, shifted and scaled without rounding.
-
-    Only the raw output of PCG64 is used, which numpy promises not to change.
-    """
-    import numpy as np
-
-    count = nbytes(tensor, "F32") // 4
-    for_source = 1
-    for extent in tensor.source_shape:
-        for_source *= extent
-    raw = np.random.PCG64(zlib.crc32(tensor.source.encode())).random_raw(-(-for_source // 2))
-    del count
-    halves = raw.astype("<u8", copy=False).view("<u2").astype(np.int32)
-    noise = halves[0::2] + halves[1::2] - 0xFFFF
-    centre, exponent = tensor.values.value
-    values = noise[:for_source].astype(np.float32) * np.float32(2.0**exponent) + np.float32(centre)
-    return values.reshape(tensor.source_shape)

@@ -1,0 +1,129 @@
+"""`schemegen apply SCHEME MODEL`: make the quantized checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from schemegen.cli import figures, options, render
+from schemegen.cli.verbs import Verb
+
+if TYPE_CHECKING:
+    from schemegen.api import Result
+
+
+@click.command("apply", cls=Verb)
+@options.scheme
+@options.model
+@click.option(
+    "-o", "--output", type=options.GIVEN, metavar="DIR", help="The folder to make.  [default: ./<model>-<scheme>]"
+)
+@options.policies
+@click.option(
+    "--backend",
+    type=options.GIVEN,
+    default="native-rtn",
+    show_default=True,
+    metavar="NAME",
+    help="What computes the quantized weights.",
+)
+@click.option(
+    "--device",
+    type=options.GIVEN,
+    default="auto",
+    show_default=True,
+    metavar="DEV",
+    help="Where it computes: cpu, or auto to leave it to the backend.",
+)
+@options.jobs
+@click.option("--overwrite", is_flag=True, help="Replace the model that stands in DIR, once the new one is finished.")
+@click.option("--restart", is_flag=True, help="Discard what an interrupted run left, rather than resume it.")
+@click.option(
+    "--unindexed",
+    type=click.Choice(["refuse", "drop"]),
+    default="refuse",
+    show_default=True,
+    help="What to do when a file outside the index holds the MTP block.",
+)
+@options.as_json
+def command(
+    scheme: str,
+    model: str,
+    output: str | None,
+    policies: tuple[str, ...],
+    backend: str,
+    device: str,
+    jobs: int | None,
+    overwrite: bool,
+    restart: bool,
+    unindexed: Literal["refuse", "drop"],
+    as_json: bool,
+) -> None:
+    """Quantize MODEL by SCHEME into a new folder.
+
+    Work happens in DIR.partial; DIR appears by one rename when all is done and checked. The same command again resumes
+    an interrupted run, and says so when DIR already holds this very result.
+    """
+    from schemegen import api
+
+    with render.progress() as progress, _resumable(restart):
+        result = api.apply(
+            scheme,
+            model,
+            output,
+            policies=policies,
+            backend=backend,
+            device=device,
+            jobs=jobs,
+            overwrite=overwrite,
+            restart=restart,
+            unindexed=unindexed,
+            progress=progress,
+        )
+    if as_json:
+        render.data(_data(result))
+    else:
+        render.text(*_lines(result))
+
+
+@contextmanager
+def _resumable(restart: bool) -> Iterator[None]:
+    """Tell whoever stops the run how it goes on."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        stop.add_note(f"run the same command again{', without --restart,' if restart else ''} to resume")
+        raise
+
+
+def _lines(result: Result) -> list[str]:
+    if result.status == "unchanged":
+        return [f"{result.path} already holds this result; nothing to do"]
+    totals, made = result.plan.totals, result.bytes_in - result.resumed_bytes
+    found = [f"{figures.size(result.resumed_bytes)} were done by an earlier run"] if result.resumed_bytes else []
+    return render.fields(
+        [
+            ("written", str(result.path)),
+            ("scheme", f"{result.plan.scheme.name} on {result.plan.model_id}"),
+            ("tensors", f"{figures.count(totals.tensors_in)} in, {figures.count(totals.tensors_out)} out"),
+            ("size", figures.change(result.bytes_in, result.bytes_out)),
+            ("time", ", ".join(filter(None, [figures.duration(result.seconds), figures.rate(made, result.seconds)]))),
+            ("resumed", found),
+            ("checked", result.checks),
+            ("left out", result.unindexed),
+            ("note", result.notes),
+            ("serve", result.serve),
+        ]
+    )
+
+
+def _data(result: Result) -> dict[str, Any]:
+    """The result without the plan's tensors, which `plan --json` has."""
+    told = {field.name: getattr(result, field.name) for field in fields(result) if field.name != "plan"}
+    plan = result.plan
+    totals = plan.totals._asdict() | {"by_role": [row._asdict() for row in plan.totals.by_role]}
+    return told | {"model_id": plan.model_id, "scheme": plan.scheme.name, "totals": totals}

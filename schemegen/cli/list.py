@@ -1,0 +1,56 @@
+"""`schemegen list [KIND]`: everything that has a name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from schemegen.cli import options, render
+from schemegen.cli.verbs import Verb
+
+if TYPE_CHECKING:
+    from schemegen.catalog import Catalog
+
+NAMED: Final = ("schemes", "policies", "architectures", "backends")
+PLUGINS: Final = "plugins"
+
+
+@click.command("list", cls=Verb)
+@click.argument("kind", type=click.Choice([*NAMED, PLUGINS]), default=NAMED[0])
+@options.as_json
+def command(kind: str, as_json: bool) -> None:
+    """List the schemes, or another kind of names.
+
+    With where each comes from: schemegen itself, or a plugin's distribution and version.
+    """
+    from schemegen.catalog import load_catalog
+
+    catalog = load_catalog()
+    rows = list(_plugins(catalog) if kind == PLUGINS else _named(catalog, kind))
+    if as_json:
+        render.data(rows)
+        return
+    head = list(rows[0]) if rows else []
+    render.text(*render.table(head, [list(row.values()) for row in rows]))
+    if kind != PLUGINS:
+        for failure in catalog.failures:
+            render.note(f"note: {failure}; it is left out")
+
+
+def _named(catalog: Catalog, kind: str) -> Iterator[dict[str, str]]:
+    registry: Any = getattr(catalog, kind)
+    for found in registry:
+        yield {"name": found.name, "from": registry.origin(found.name), "summary": found.summary}
+
+
+def _plugins(catalog: Catalog) -> Iterator[dict[str, str]]:
+    for plugin in catalog.plugins:
+        yield _plugin(plugin.name, plugin.distribution, plugin.version, "loaded")
+    for failure in catalog.failures:
+        yield _plugin(failure.plugin, failure.distribution, failure.version, failure.reason)
+
+
+def _plugin(name: str, distribution: str, version: str, state: str) -> dict[str, str]:
+    return {"plugin": name, "distribution": distribution, "version": version or "(built in)", "state": state}

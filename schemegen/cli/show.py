@@ -1,0 +1,136 @@
+"""`schemegen show NAME`: one scheme, policy, architecture or backend in full."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from schemegen.cli import options, render
+from schemegen.cli.verbs import Verb
+from schemegen.errors import SchemeFileError, UnknownNameError
+
+if TYPE_CHECKING:
+    from schemegen.architectures.base import Architecture, TensorRule
+    from schemegen.backends.base import Backend
+    from schemegen.catalog import Catalog
+    from schemegen.policy import Policy
+    from schemegen.scheme import Scheme
+
+Body = dict[str, Any]
+_FILES: Final = (".yaml", ".yml")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Something that has a name: its kind, who brings it, and all it says as plain values."""
+
+    kind: str
+    origin: str
+    body: Body
+
+
+@click.command("show", cls=Verb)
+@click.argument("name", type=options.GIVEN)
+@options.as_json
+def command(name: str, as_json: bool) -> None:
+    """Print a scheme, policy, architecture or backend in full.
+
+    NAME is one that `schemegen list` knows, or a YAML file. What is printed of a scheme or policy is a file to start
+    your own from. Where two kinds share a name, KIND:NAME tells them apart.
+    """
+    from schemegen.catalog import load_catalog
+
+    catalog = load_catalog()
+    shown, *others = [_from_file(catalog, name)] if name.endswith(_FILES) else _named(catalog, name)
+    if as_json:
+        render.data({"kind": shown.kind, "from": shown.origin, "content": shown.body})
+    else:
+        render.text(f"# {shown.kind} from {shown.origin}", _yaml(shown.body))
+    for other in others:
+        render.note(f"note: there is also {other.kind} {name}; see it with show {other.kind}:{name}")
+
+
+def _named(catalog: Catalog, given: str) -> list[Shown]:
+    """Everything of that name, schemes first."""
+    kind, _, name = given.rpartition(":")
+    found = [shown for shown in _all(catalog, name) if kind in ("", shown.kind)]
+    if not found:
+        known = {*catalog.schemes.names(), *catalog.policies.names()}
+        known |= {*catalog.architectures.names(), *catalog.backends.names()}
+        raise UnknownNameError("name", given, known, [str(failure) for failure in catalog.failures])
+    return found
+
+
+def _all(catalog: Catalog, name: str) -> Iterator[Shown]:
+    if name in catalog.schemes:
+        yield Shown("scheme", catalog.schemes.origin(name), _scheme(catalog.schemes.get(name)))
+    if name in catalog.policies:
+        yield Shown("policy", catalog.policies.origin(name), _policy(catalog.policies.get(name)))
+    if name in catalog.architectures:
+        yield Shown("architecture", catalog.architectures.origin(name), _architecture(catalog.architectures.get(name)))
+    if name in catalog.backends:
+        yield Shown("backend", catalog.backends.origin(name), _backend(catalog.backends.get(name)))
+
+
+def _from_file(catalog: Catalog, path: str) -> Shown:
+    """The scheme or else the policy in a file; the faults of the kind that it comes nearer to."""
+    try:
+        return Shown("scheme", path, _scheme(catalog.scheme(path)))
+    except SchemeFileError as error:
+        as_scheme = error
+    try:
+        return Shown("policy", path, _policy(catalog.policy(path)))
+    except SchemeFileError as as_policy:
+        raise min(as_scheme, as_policy, key=lambda error: len(error.faults)) from None
+
+
+def _scheme(scheme: Scheme) -> Body:
+    """The scheme as a person would write it."""
+    body = scheme.model_dump(mode="json", exclude_unset=True)
+    body["formats"] = {name: _short(given) for name, given in body["formats"].items()}
+    if len(scheme.policy) == 1 and isinstance(scheme.policy[0], str):
+        body["policy"] = scheme.policy[0]
+    return body
+
+
+def _short(given: Body) -> Body:
+    """A format in short form where `num_bits` is told, which marks that form."""
+    weights, rest = given["weights"], {key: value for key, value in given.items() if key != "weights"}
+    return {**weights, **rest} if "num_bits" in weights else given
+
+
+def _policy(policy: Policy) -> Body:
+    return policy.model_dump(mode="json", exclude_unset=True)
+
+
+def _architecture(architecture: Architecture) -> Body:
+    return {
+        "name": architecture.name,
+        "summary": architecture.summary,
+        "reference": architecture.reference,
+        "model_types": list(architecture.model_types),
+        "tensors": [_tensor(rule) for rule in architecture.rules],
+    }
+
+
+def _tensor(rule: TensorRule) -> Body:
+    stacked = {"stack_of": ", ".join(rule.experts.projections)} if rule.experts else {}
+    return {"pattern": rule.pattern, "role": str(rule.role), "part": str(rule.part), **stacked}
+
+
+def _backend(backend: Backend) -> Body:
+    return {"name": backend.name, "summary": backend.summary, "built_on": list(backend.versions)}
+
+
+def _yaml(body: Body) -> str:
+    import yaml
+
+    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
+    plain = encoding.lower().replace("-", "") == "utf8"
+    # Flow style for the innermost, as people write formats and rules; the width is one that no line reaches.
+    dumped: str = yaml.safe_dump(body, sort_keys=False, default_flow_style=None, width=10_000, allow_unicode=plain)
+    return dumped.rstrip("\n")

@@ -1,0 +1,96 @@
+"""Fused CPU kernels over raw bits. Each call runs without the interpreter lock, on one thread, and allocates nothing.
+
+Weights, and the scales, which have their dtype, are uint16 bits of BF16 or F16, or uint32 bits of F32. All arrays are
+C-contiguous. `group_size` divides `cols` and fills whole 32-bit words; a scale a row is a group size of `cols`.
+The first call for a combination loads its machine code, or compiles it (about 2 s) if this computer never has.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from schemegen.errors import UnsupportedError
+from schemegen.kernels import native
+
+Bits = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
+Words = npt.NDArray[np.uint32]
+
+UINTS: dict[str, type[np.uint16] | type[np.uint32]] = {"BF16": np.uint16, "F16": np.uint16, "F32": np.uint32}
+INT_BITS = (4, 8)
+# Group sizes with code of their own; any other runs through code that takes the size at run time, a fifth slower.
+UNROLLED = (32, 64, 128)
+
+_INT_KERNEL = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)
+
+
+def quantize_int(
+    weights: Bits, dtype: str, num_bits: int, group_size: int, packed: Words, scales: Bits
+) -> int:
+    """Fill packed [rows, cols * num_bits / 32] and scales [rows, cols / group_size] from weights [rows, cols].
+
+    Returns -1, or the flat index of the first NaN or infinite weight, and then what was filled means nothing.
+    """
+    return _run("quantize", weights, dtype, num_bits, group_size, packed, scales)
+
+
+def recode_int(weights: Bits, dtype: str, num_bits: int, group_size: int, packed: Words, scales: Bits) -> int:
+    """-1 if every stored code is what its weight rounds to under its stored scale, else the first flat index where not.
+
+    No code is right where the weight or the scale is not finite, or the scale is zero.
+    """
+    return _run("recode", weights, dtype, num_bits, group_size, packed, scales)
+
+
+def decode_int(
+    packed: Words, dtype: str, num_bits: int, group_size: int, scales: Bits, weights_out: Bits
+) -> None:
+    """Fill weights_out [rows, cols] with code times scale, as compressed-tensors' decompression gives it."""
+    _run("decode", weights_out, dtype, num_bits, group_size, packed, scales)
+
+
+def warm_up(dtype: str, num_bits: int, group_size: int) -> None:
+    """Load or compile `quantize_int` for these arguments, as a first call would."""
+    _check_format(dtype, num_bits, group_size)
+    _address("quantize", dtype, num_bits, group_size)
+
+
+def _run(
+    kernel: str, weights: Bits, dtype: str, num_bits: int, group_size: int, packed: Words, scales: Bits
+) -> int:
+    _check_format(dtype, num_bits, group_size)
+    rows, cols = weights.shape
+    if cols % group_size:
+        raise UnsupportedError(f"group size {group_size} does not divide the width {cols}: choose one that does")
+    uint = UINTS[dtype]
+    _check_array("weights", weights, uint, (rows, cols), written=kernel == "decode")
+    _check_array("packed", packed, np.uint32, (rows, cols * num_bits // 32), written=kernel == "quantize")
+    _check_array("scales", scales, uint, (rows, cols // group_size), written=kernel == "quantize")
+    function = _INT_KERNEL(_address(kernel, dtype, num_bits, group_size))
+    return int(function(weights.ctypes.data, packed.ctypes.data, scales.ctypes.data, scales.size, group_size))
+
+
+def _address(kernel: str, dtype: str, num_bits: int, group_size: int) -> int:
+    return native.address("int_symmetric", kernel, dtype, num_bits, group_size if group_size in UNROLLED else 0)
+
+
+def _check_format(dtype: str, num_bits: int, group_size: int) -> None:
+    if dtype not in UINTS:
+        raise UnsupportedError(f"dtype {dtype!r} cannot be quantized: choose one of {', '.join(UINTS)}")
+    if num_bits not in INT_BITS:
+        raise UnsupportedError(f"{num_bits} bits are not offered for symmetric integers: choose one of {INT_BITS}")
+    if group_size < 1 or group_size * num_bits % 32:
+        raise UnsupportedError(f"group size {group_size} does not fill 32-bit words: choose a multiple of {32 // num_bits}")
+
+
+def _check_array(name: str, array: npt.NDArray[Any], dtype: type, shape: tuple[int, ...], written: bool) -> None:
+    """The kernels take addresses: what does not fit would be read or written out of bounds."""
+    flags = array.flags
+    if array.dtype != dtype or array.shape != shape or not flags.c_contiguous or (written and not flags.writeable):
+        raise ValueError(
+            f"{name} must be {'writable and ' if written else ''}C-contiguous {dtype.__name__} {shape}, "
+            f"not {array.dtype} {array.shape}"
+        )

@@ -1,0 +1,126 @@
+"""Machine code of the kernels, kept as object files: compiled once, then linked by later processes without numba.
+
+numba's own cache costs every process the import of numba (0.3 s) and of its type system (0.25 s); to link an object file
+costs less than 0.1 s. It also goes on running old code after a change in a helper that a kernel imports.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+SYMBOL = "schemegen_kernel"
+DIGEST_SIZE = 32
+
+_lock = threading.Lock()
+# The code lives as long as its engine.
+_engines: dict[str, Any] = {}
+
+
+def address(module: str, builder: str, *options: str | int) -> int:
+    """Address of the code of `builder(*options)` in `schemegen.kernels.<module>`: loaded, linked or compiled, once."""
+    name = "-".join(map(str, (module, builder, *options)))
+    with _lock:
+        if name not in _engines:
+            code = _read(name)
+            if code is None:
+                code = _compile(module, builder, options)
+                _store(name, code)
+            _engines[name] = _link(code)
+        return int(_engines[name].get_function_address(SYMBOL))
+
+
+def target_machine() -> Any:
+    """An llvmlite target machine for this very CPU."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=_features(), opt=3, reloc="default", codemodel="jitdefault", jit=True
+    )
+
+
+def _features() -> str:
+    import llvmlite.binding as llvm
+
+    try:
+        return str(llvm.get_host_cpu_features().flatten())
+    except RuntimeError:  # no detection on this platform: the CPU's name says enough
+        return ""
+
+
+def _compile(module: str, builder: str, options: tuple[str | int, ...]) -> bytes:
+    from schemegen.kernels.compiler import emit
+
+    source = getattr(importlib.import_module(f"schemegen.kernels.{module}"), builder)(*options)
+    return emit(source, SYMBOL, target_machine())
+
+
+def _link(code: bytes) -> Any:
+    import llvmlite.binding as llvm
+
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return engine
+
+
+@functools.cache
+def _fingerprint() -> bytes:
+    """What machine code depends on: the kernels' sources, the compiler and the CPU."""
+    import llvmlite
+    import llvmlite.binding as llvm
+
+    digest = hashlib.blake2b(digest_size=DIGEST_SIZE)
+    for part in (llvmlite.__version__, llvm.get_process_triple(), llvm.get_host_cpu_name(), _features()):
+        digest.update(f"{part}\n".encode())
+    for path in sorted(HERE.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.digest()
+
+
+def _seal(code: bytes) -> bytes:
+    return hashlib.blake2b(_fingerprint() + code, digest_size=DIGEST_SIZE).digest()
+
+
+def _places(name: str) -> Iterator[Path]:
+    """Where an object file may be: beside Python's own compiled files, else in the user's cache folder."""
+    import llvmlite.binding as llvm
+
+    file = f"{name}.{llvm.get_host_cpu_name()}.bin"
+    yield HERE / "__pycache__" / file
+    from platformdirs import user_cache_path
+
+    yield user_cache_path("schemegen") / "kernels" / file
+
+
+def _read(name: str) -> bytes | None:
+    for path in _places(name):
+        try:
+            data = path.read_bytes()
+        except OSError:
+            continue
+        if data[:DIGEST_SIZE] == _seal(data[DIGEST_SIZE:]):
+            return data[DIGEST_SIZE:]
+    return None
+
+
+def _store(name: str, code: bytes) -> None:
+    """Keep the code in the first place that takes it, whole or not at all; a run works without."""
+    for path in _places(name):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial = path.with_name(f"{path.name}.{os.getpid()}")
+            partial.write_bytes(_seal(code) + code)
+            partial.replace(path)
+        except OSError:
+            continue
+        return

@@ -1,0 +1,209 @@
+"""The manifest, `schemegen.json`: what an output was made from, how, and the digest of every byte in it.
+
+It is written last. It holds no path, user name or time: equal results have equal manifests.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import count
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self
+
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+
+from schemegen import digests
+from schemegen.architectures.base import Part, Role
+from schemegen.errors import OutputError, VerificationError
+from schemegen.planner import Action, Totals
+from schemegen.policy import StrictModel
+from schemegen.scheme import Scheme
+
+MANIFEST_NAME: Final = "schemegen.json"
+CARD_NAME: Final = "README.md"
+MAX_BYTES: Final = 256 << 20
+# The last field is the digest of all bytes before it.
+_SEALED: Final = re.compile(rb',\n  "digest": "([0-9a-f]{32})"\n}\n\Z')
+
+
+def _plain_name(name: str) -> str:
+    path = PurePosixPath(name)
+    if not path.parts or path.is_absolute() or ".." in path.parts or "\\" in name or path.as_posix() != name:
+        raise ValueError(f"{name!r} is no plain file name within the folder")
+    return name
+
+
+FileName = Annotated[str, AfterValidator(_plain_name)]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+Bytes = Annotated[int, Field(ge=0)]
+
+
+class Tile(NamedTuple):
+    """A run of bytes of a shard, right behind the one before it, and its digest."""
+
+    nbytes: Bytes
+    digest: Digest
+
+
+class SourceShard(StrictModel):
+    """A source shard: bytes, digest of its header, digest of blocks sampled over its length."""
+
+    name: FileName
+    size: Bytes
+    header_digest: str
+    sample_digest: str
+
+
+class RoleSums(StrictModel):
+    """Sums over the tensors of one part, role and fate."""
+
+    part: Part
+    role: Role
+    action: Action
+    format: str | None
+    tensors_in: int
+    tensors_out: int
+    parameters: int
+    bytes_in: int
+    bytes_out: int
+
+
+class Sums(StrictModel):
+    """Sums over all tensors; bytes are those of tensors, without file headers."""
+
+    tensors_in: int
+    tensors_out: int
+    bytes_in: int
+    bytes_out: int
+    by_role: tuple[RoleSums, ...]
+
+    @classmethod
+    def of(cls, totals: Totals) -> Self:
+        """The plan's totals."""
+        rows = tuple(RoleSums(**row._asdict()) for row in totals.by_role)
+        return cls(**totals._asdict() | {"by_role": rows})
+
+
+class Manifest(StrictModel):
+    """What an output is: made by which version and backend, from what, under which scheme and rules, byte for byte.
+
+    `shards` are the tiles of every output shard from its first byte, `files` the digests of all other files.
+    """
+
+    schema_version: Literal[1] = 1
+    schemegen: str
+    backend: str
+    backend_versions: dict[str, str]
+    backend_report: tuple[str, ...]
+    model: str
+    revision: str | None
+    architecture: str
+    scheme: Scheme
+    scheme_digest: str
+    rules: list[dict[str, Any]]
+    notes: tuple[str, ...]
+    left_out: tuple[str, ...]
+    totals: Sums
+    source: tuple[SourceShard, ...]
+    digest_algorithm: Literal["xxh3-128"] = "xxh3-128"
+    files: dict[FileName, Digest]
+    shards: dict[FileName, tuple[Tile, ...]]
+
+    @model_validator(mode="after")
+    def _check_scheme(self) -> Self:
+        if self.scheme.digest != self.scheme_digest:
+            raise ValueError(f"scheme_digest is not the digest of scheme {self.scheme.name}")
+        return self
+
+    def to_bytes(self) -> bytes:
+        """The file: equal bytes for equal content, a line a chunk, sealed with a digest of itself."""
+        body = "{\n  " + ",\n  ".join(self._members())
+        raw = body.encode()
+        return raw + f',\n  "digest": "{digests.digest([raw])}"\n}}\n'.encode()
+
+    def _members(self) -> Iterator[str]:
+        for name, value in self.model_dump(mode="json", exclude={"shards"}).items():
+            yield f'"{name}": {_indented(value)}'
+        shards = ",\n    ".join(f"{json.dumps(name)}: {_lines(tiles)}" for name, tiles in self.shards.items())
+        yield f'"shards": {{\n    {shards}\n  }}'
+
+
+def _indented(value: object) -> str:
+    return json.dumps(value, indent=2).replace("\n", "\n  ")
+
+
+def _lines(tiles: Iterable[Tile]) -> str:
+    return "[\n      " + ",\n      ".join(f'[{tile.nbytes}, "{tile.digest}"]' for tile in tiles) + "\n    ]"
+
+
+def tile(file: str, size: int, found: Iterable[tuple[int, int, str]]) -> tuple[Tile, ...]:
+    """Tiles from (offset, bytes, digest) in any order; OutputError unless they cover the file with no gap or overlap."""
+    end = 0
+    tiles = []
+    for offset, nbytes, digest in sorted(found):
+        if offset != end:
+            fault = "overlaps" if offset < end else "leaves a gap behind"
+            raise OutputError(f"{file}: what was written at {offset} {fault} what ends at {end}; run again with --restart")
+        tiles.append(Tile(nbytes, digest))
+        end += nbytes
+    if end != size:
+        raise OutputError(f"{file}: {end:,} of {size:,} bytes were written; run the same command again")
+    return tuple(tiles)
+
+
+def travel_names(names: Collection[str]) -> dict[str, str]:
+    """The output's name for each side file of the source: its own, or NAME.base.EXT where the output has its own."""
+    taken = {*names, MANIFEST_NAME, CARD_NAME}
+    found = {name: name for name in names}
+    for own in found.keys() & {MANIFEST_NAME, CARD_NAME}:
+        stem, _, suffix = own.rpartition(".")
+        numbers = ("" if number == 1 else str(number) for number in count(1))
+        found[own] = next(free for number in numbers if (free := f"{stem}.base{number}.{suffix}") not in taken)
+    return found
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write the manifest durably in one step; OutputError when the disk refuses."""
+    path = folder / MANIFEST_NAME
+    temporary = folder / f"{MANIFEST_NAME}.tmp"
+    try:
+        with temporary.open("wb") as file:
+            file.write(manifest.to_bytes())
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}; run the same command again to go on") from error
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of an output; VerificationError when it is missing, damaged or of another schema."""
+    path = folder / MANIFEST_NAME
+    raw = _read(path)
+    sealed = _SEALED.search(raw)
+    if sealed is None or digests.digest([memoryview(raw)[: sealed.start()]]) != sealed[1].decode():
+        raise VerificationError([f"{path} is damaged: it does not match its own digest; make the output again"])
+    try:
+        return Manifest.model_validate_json(raw[: sealed.start()] + b"}")
+    except ValidationError as error:
+        faults = "; ".join(_fault(item) for item in error.errors()[:3])
+        raise VerificationError([f"{path} is not a manifest that this version reads: {faults}"]) from None
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise VerificationError([f"{path} is larger than {MAX_BYTES:,} bytes; it is no manifest"])
+        return path.read_bytes()
+    except FileNotFoundError:
+        finding = f"{path.parent} holds no {path.name}: it is not a finished output of schemegen"
+        raise VerificationError([finding]) from None
+    except OSError as error:
+        raise VerificationError([f"{path} cannot be read: {error.strerror}"]) from error
+
+
+def _fault(item: Mapping[str, Any]) -> str:
+    return f"{'.'.join(map(str, item['loc']))}: {item['msg']}"
