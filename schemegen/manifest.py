@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError, model_validator
 
 from schemegen import digests
 from schemegen.architectures.base import Part, Role
@@ -93,12 +93,15 @@ class Manifest(StrictModel):
     `shards` are the tiles of every output shard from its first byte, `files` the digests of all other files.
     """
 
+    # pydantic keeps names that begin with model_ for itself unless told.
+    model_config = ConfigDict(protected_namespaces=())
+
     schema_version: Literal[1] = 1
     schemegen: str
     backend: str
     backend_versions: dict[str, str]
     backend_report: tuple[str, ...]
-    model: str
+    model_id: str
     revision: str | None
     architecture: str
     scheme: Scheme
@@ -140,13 +143,15 @@ def _lines(tiles: Iterable[Tile]) -> str:
 
 
 def tile(file: str, size: int, found: Iterable[tuple[int, int, str]]) -> tuple[Tile, ...]:
-    """Tiles from (offset, bytes, digest) in any order; OutputError unless they cover the file with no gap or overlap."""
+    """Tiles from (offset, bytes, digest) in any order; OutputError unless they cover the file, each byte once."""
     end = 0
     tiles = []
     for offset, nbytes, digest in sorted(found):
         if offset != end:
             fault = "overlaps" if offset < end else "leaves a gap behind"
-            raise OutputError(f"{file}: what was written at {offset} {fault} what ends at {end}; run again with --restart")
+            raise OutputError(
+                f"{file}: what was written at {offset} {fault} what ends at {end}; run again with --restart"
+            )
         tiles.append(Tile(nbytes, digest))
         end += nbytes
     if end != size:

@@ -56,10 +56,6 @@ class Plugins:
     loaded: list[Plugin] = field(default_factory=list)
     failures: list[PluginError] = field(default_factory=list)
 
-    def notes(self) -> list[str]:
-        """Each failure as a sentence for UnknownNameError: the name asked for may be that plugin's."""
-        return [f"{failure} (it may have registered the name)" for failure in self.failures]
-
     def fail(self, plugin: Plugin, reason: str, cause: BaseException | None = None) -> None:
         """Record a guest's fault; raise a built-in's, and in strict mode every one."""
         error = plugin.error(reason)

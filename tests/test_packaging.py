@@ -50,7 +50,7 @@ def test_the_wheel_holds_the_data_files(wheel: Path) -> None:
     data = {path.relative_to(ROOT).as_posix() for path in (ROOT / "schemes").rglob("*.yaml")}
     assert {"schemes/kimi-k2-int4.yaml", "schemes/policies/experts-only.yaml"} <= data
     assert {f"schemegen/{name}" for name in data} <= names
-    assert {"schemegen/card.md.jinja", "schemegen/py.typed"} <= names
+    assert {"schemegen/seal/card.md.jinja", "schemegen/py.typed"} <= names
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from schemegen.errors import PluginError, UnknownNameError
+from schemegen.errors import PluginError
 from schemegen.hookspecs import hookimpl
 from schemegen.plugins import PLUGINS_VARIABLE, STRICT_VARIABLE, Plugins, collect, plugin_manager
 from schemegen.registry import Registry
@@ -201,13 +201,6 @@ def test_a_hook_that_fails_is_undone_as_a_whole(install: Install, body: str, wor
     assert failure.reason.startswith(f"{HOOK}: ")
     assert words in failure.reason
     assert gather(plugins, "schemegen_register_policies").names() == ["mild"], "its other hooks still count"
-
-
-def test_an_unknown_name_mentions_failed_plugins(install: Install) -> None:
-    install("bad", "import no_such_module_anywhere")
-    plugins = plugin_manager([Builtin()])
-    with pytest.raises(UnknownNameError, match=r"unknown spice 'saffron'.*plugin 'bad' of bad-dist 1\.0: cannot be"):
-        gather(plugins).get("saffron", plugins.notes())
 
 
 def test_strict_makes_a_load_fault_fatal(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,7 +82,7 @@ def parse_object(
     except RecursionError as error:
         raise CheckpointError(f"{what} is nested too deeply; download it again") from error
     except ValueError as error:
-        raise CheckpointError(f"{what} is not valid JSON ({error}); download it again") from error
+        raise CheckpointError(f"{what} cannot be read as JSON ({error}); download it again") from error
     if not isinstance(value, dict):
         raise CheckpointError(f"{what} holds no JSON object; download it again")
     return value

@@ -14,7 +14,8 @@ __all__ = ["main"]
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run one command and leave: 0 done, 1 a SchemegenError, 2 usage, 130 Ctrl-C, 143 SIGTERM, 141 a closed pipe."""
-    given = list(sys.argv[1:] if args is None else args)
+    # Not list(args): the verb module of that name becomes an attribute of this package once it is imported.
+    given = sys.argv[1:] if args is None else [*args]
     sys.exit(exit_code(lambda: _run(given or ["--help"])))
 
 

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 @options.scheme
 @options.model
 @click.option(
-    "-o", "--output", type=options.GIVEN, metavar="DIR", help="The folder to make.  [default: ./<model>-<scheme>]"
+    "-o", "--output", callback=options.given, metavar="DIR", help="The folder to make.  [default: ./<model>-<scheme>]"
 )
 @options.policies
 @click.option(
     "--backend",
-    type=options.GIVEN,
+    callback=options.given,
     default="native-rtn",
     show_default=True,
     metavar="NAME",
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--device",
-    type=options.GIVEN,
+    callback=options.given,
     default="auto",
     show_default=True,
     metavar="DEV",

@@ -18,7 +18,7 @@ from schemegen.cli import render
 from schemegen.errors import SchemegenError
 
 DEBUG_VARIABLE: Final = "SCHEMEGEN_DEBUG"
-#: What is told in one line: errors raised on purpose, and what the machine refuses. All else is a bug, traceback and all.
+#: Told in one line: errors raised on purpose, and what the machine refuses. All else is a bug, traceback and all.
 TOLD: Final = (SchemegenError, OSError, MemoryError)
 _SIGNALLED: Final = 128
 

@@ -18,12 +18,13 @@ PLUGINS: Final = "plugins"
 
 
 @click.command("list", cls=Verb)
-@click.argument("kind", type=click.Choice([*NAMED, PLUGINS]), default=NAMED[0])
+@click.argument("kind", metavar="[KIND]", type=click.Choice([*NAMED, PLUGINS]), default=NAMED[0])
 @options.as_json
 def command(kind: str, as_json: bool) -> None:
     """List the schemes, or another kind of names.
 
-    With where each comes from: schemegen itself, or a plugin's distribution and version.
+    KIND is schemes (the default), policies, architectures, backends or plugins. Beside each name stands where it comes
+    from: schemegen itself, or a plugin's distribution and version.
     """
     from schemegen.catalog import load_catalog
 

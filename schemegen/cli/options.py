@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeVar
 
 import click
 
-
-class Given(click.ParamType):
-    """Text that is not empty: an empty path would mean the working folder."""
-
-    name = "text"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The text itself, or a usage error."""
-        return str(value) if value else self.fail("must not be empty", param, ctx)
+Value = TypeVar("Value")
 
 
-GIVEN = Given()
+def given(ctx: click.Context, param: click.Parameter, value: Value) -> Value:
+    """Callback: the value, unless it is empty text, which as a path would mean the working folder."""
+    if value == "" or (isinstance(value, tuple) and "" in value):
+        raise click.BadParameter("must not be empty", ctx, param)
+    return value
 
-scheme = click.argument("scheme", type=GIVEN)
-model = click.argument("model", type=GIVEN)
+
+scheme = click.argument("scheme", callback=given)
+model = click.argument("model", callback=given)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 jobs = click.option(
     "--jobs", type=click.IntRange(min=1), metavar="N", help="Worker threads.  [default: one for each CPU]"
@@ -28,7 +25,7 @@ jobs = click.option(
 policies = click.option(
     "--policy",
     "policies",
-    type=GIVEN,
+    callback=given,
     multiple=True,
     metavar="NAME|FILE",
     help="Put this policy's rules in front of the scheme's; may be given more than once.",

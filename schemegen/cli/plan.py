@@ -12,8 +12,19 @@ from schemegen.cli.verbs import Verb
 if TYPE_CHECKING:
     from schemegen.planner import Plan
 
-_HEAD = ("part", "role", "becomes", "tensors", "stored as", "parameters", "before", "after", "bits/weight", "decided by")
-_NUMBERS = ("tensors", "stored as", "parameters", "before", "after", "bits/weight")
+_HEAD = (
+    "part",
+    "role",
+    "becomes",
+    "tensors",
+    "stored",
+    "parameters",
+    "before",
+    "after",
+    "bits/weight",
+    "decided by",
+)
+_NUMBERS = ("tensors", "stored", "parameters", "before", "after", "bits/weight")
 
 
 @click.command("plan", cls=Verb)

@@ -26,39 +26,37 @@ _NARROWEST: Final = 24
 
 def text(*lines: str) -> None:
     """Lines of a result, on stdout."""
-    click.echo("\n".join(lines))
+    # Not click.echo: it takes an ASCII stream for a mistake and writes UTF-8 to it.
+    print(*lines, sep="\n", flush=True)
 
 
 def data(value: Any) -> None:
     """A result as JSON, on stdout; what JSON does not know, such as a path, becomes text."""
-    click.echo(json.dumps(value, default=str))
+    text(json.dumps(value, default=str))
 
 
 def note(line: str) -> None:
     """A remark on stderr. A closed stderr must not end the work that the remark is about."""
     with contextlib.suppress(OSError):
-        click.echo(line, err=True)
+        print(line, file=sys.stderr, flush=True)
 
 
 def fields(pairs: Sequence[tuple[str, str | Sequence[str]]]) -> list[str]:
-    """Labels and values, a line each, values in one column; several values stand one below another, none is left out."""
+    """Labels and values in two columns; several values stand one below another, a label without one is left out."""
     width = max((len(label) for label, _ in pairs), default=0)
-    lines = []
-    for label, given in pairs:
-        for position, value in enumerate([given] if isinstance(given, str) else given):
-            lines.append(f"{'' if position else label:{width}}{GAP}{value}")
-    return lines
+    return [
+        f"{'' if position else label:{width}}{GAP}{value}"
+        for label, given in pairs
+        for position, value in enumerate([given] if isinstance(given, str) else given)
+    ]
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()) -> list[str]:
     """Rows in columns under a head; the columns named in `right` hold numbers. The last column wraps on a terminal."""
     widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
     room = _room(sum(widths[:-1]) + len(GAP) * len(widths[:-1]))
-    lines = [_bold(_line(head, head, widths, right))]
-    for row in rows:
-        for part in _wrapped(row, room):
-            lines.append(_line(part, head, widths, right))
-    return lines
+    body = [_line(part, head, widths, right) for row in rows for part in _wrapped(row, room)]
+    return [_bold(_line(head, head, widths, right)), *body]
 
 
 def _line(row: Sequence[str], head: Sequence[str], widths: Sequence[int], right: Collection[str]) -> str:

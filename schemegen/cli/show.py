@@ -34,7 +34,7 @@ class Shown:
 
 
 @click.command("show", cls=Verb)
-@click.argument("name", type=options.GIVEN)
+@click.argument("name", callback=options.given)
 @options.as_json
 def command(name: str, as_json: bool) -> None:
     """Print a scheme, policy, architecture or backend in full.
@@ -98,9 +98,9 @@ def _scheme(scheme: Scheme) -> Body:
 
 
 def _short(given: Body) -> Body:
-    """A format in short form where `num_bits` is told, which marks that form."""
-    weights, rest = given["weights"], {key: value for key, value in given.items() if key != "weights"}
-    return {**weights, **rest} if "num_bits" in weights else given
+    """A format of weights alone in short form, which `num_bits` marks."""
+    weights: Body = given["weights"]
+    return weights if len(given) == 1 and "num_bits" in weights else given
 
 
 def _policy(policy: Policy) -> Body:

@@ -64,7 +64,7 @@ class Verbs(click.Group):
         """The verb that the first argument names; a usage error with the nearest names otherwise."""
         name = args[0]
         if name not in VERBS and not name.startswith("-"):
-            near = difflib.get_close_matches(name, VERBS, cutoff=0.5)
+            near = difflib.get_close_matches(name, VERBS)
             ctx.fail(f"unknown command {name!r}: " + (f"did you mean {' or '.join(near)}?" if near else _known()))
         return super().resolve_command(ctx, args)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from schemegen.architectures.base import Architecture, Role
-from schemegen.engines.ignore import check_ignore, ignore_list
+from schemegen.engines.ignore import check_ignore, ignore_list, is_ignore_list
 from schemegen.engines.modules import engine_modules
-from schemegen.errors import UnsupportedError
+from schemegen.errors import PlanError, UnsupportedError
 from schemegen.formats import storage_of
 from schemegen.planner import Plan
 from schemegen.scheme import Format, Quantization
@@ -50,6 +51,23 @@ def declare(plan: Plan, architecture: Architecture) -> dict[str, Any]:
         "quant_method": "compressed-tensors",
         "quantization_status": "compressed",
     }
+
+
+def declaration_faults(block: Mapping[str, Any], plan: Plan, architecture: Architecture | None) -> list[str]:
+    """Where a stored block says something else than the plan did; `ignore` only where an architecture is given."""
+    wanted: dict[str, Any] = {
+        "config_groups": config_groups(plan),
+        "format": storage_of(_only_format(plan)),
+        "quant_method": "compressed-tensors",
+    }
+    faults = [f"{key} is not the plan's" for key, value in wanted.items() if block.get(key) != value]
+    ignore = block.get("ignore")
+    if architecture is not None and ignore is not None and is_ignore_list(ignore):
+        try:
+            check_ignore(engine_modules(plan, architecture), ignore)
+        except PlanError as error:
+            faults.append(str(error))
+    return faults
 
 
 def config_groups(plan: Plan) -> dict[str, Any]:

@@ -37,6 +37,18 @@ def matches(name: str, entries: Iterable[str]) -> bool:
     return any(re.match(entry[3:], name) if entry.startswith("re:") else entry == name for entry in entries)
 
 
+def is_ignore_list(value: object) -> bool:
+    """Whether a value read from a file is a list of names and valid regular expressions."""
+    return isinstance(value, list) and all(map(_is_entry, value))
+
+
+def _is_entry(value: object) -> bool:
+    try:
+        return isinstance(value, str) and (not value.startswith("re:") or bool(re.compile(value[3:])))
+    except re.error:
+        return False
+
+
 def check_ignore(modules: Iterable[Module], entries: Collection[str]) -> None:
     """PlanError unless every kept module is hit and no quantized one, in every spelling."""
     for module in modules:

@@ -124,7 +124,5 @@ class FloatFormat:
 FLOATS = {
     "BF16": FloatFormat(u16, u16(0x7FFF), u16(0x7F80), u16(0x3C00), bf16_to_f32, f32_to_bf16, rounder(16)),
     "F16": FloatFormat(u16, u16(0x7FFF), u16(0x7C00), u16(0x1400), f16_to_f32, f32_to_f16, rounder(13)),
-    "F32": FloatFormat(
-        u32, u32(0x7FFFFFFF), u32(0x7F800000), u32(0x34000000), bits_to_f32, f32_to_bits, rounder(0)
-    ),
+    "F32": FloatFormat(u32, u32(0x7FFFFFFF), u32(0x7F800000), u32(0x34000000), bits_to_f32, f32_to_bits, rounder(0)),
 }

@@ -27,6 +27,7 @@ def emit(source: Source, symbol: str, machine: Any) -> bytes:
     module = llvm.parse_assembly(callback.inspect_llvm())
     _hide_all_but(module, callback.native_name, symbol)
     _optimize(module, machine)
+    _check_alone(module)
     return bytes(machine.emit_object(module))
 
 
@@ -57,3 +58,10 @@ def _optimize(module: Any, machine: Any) -> None:
     tuning.loop_vectorization = False
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
+
+
+def _check_alone(module: Any) -> None:
+    """Refuse what would end the process when it is linked without numba."""
+    foreign = [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
+    if foreign:
+        raise TypeError(f"the kernel calls {', '.join(foreign)}: write it without arrays of its own and exceptions")

@@ -8,6 +8,7 @@ The first call for a combination loads its machine code, or compiles it (about 2
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import Any
 
 import numpy as np
@@ -21,15 +22,13 @@ Words = npt.NDArray[np.uint32]
 
 UINTS: dict[str, type[np.uint16] | type[np.uint32]] = {"BF16": np.uint16, "F16": np.uint16, "F32": np.uint32}
 INT_BITS = (4, 8)
-# Group sizes with code of their own; any other runs through code that takes the size at run time, a fifth slower.
-UNROLLED = (32, 64, 128)
+# What a kernel works through as straight-line code: the largest of 32, 16, 8, 4 weights that divides the group.
+BLOCK = 32
 
 _INT_KERNEL = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)
 
 
-def quantize_int(
-    weights: Bits, dtype: str, num_bits: int, group_size: int, packed: Words, scales: Bits
-) -> int:
+def quantize_int(weights: Bits, dtype: str, num_bits: int, group_size: int, packed: Words, scales: Bits) -> int:
     """Fill packed [rows, cols * num_bits / 32] and scales [rows, cols / group_size] from weights [rows, cols].
 
     Returns -1, or the flat index of the first NaN or infinite weight, and then what was filled means nothing.
@@ -45,9 +44,7 @@ def recode_int(weights: Bits, dtype: str, num_bits: int, group_size: int, packed
     return _run("recode", weights, dtype, num_bits, group_size, packed, scales)
 
 
-def decode_int(
-    packed: Words, dtype: str, num_bits: int, group_size: int, scales: Bits, weights_out: Bits
-) -> None:
+def decode_int(packed: Words, dtype: str, num_bits: int, group_size: int, scales: Bits, weights_out: Bits) -> None:
     """Fill weights_out [rows, cols] with code times scale, as compressed-tensors' decompression gives it."""
     _run("decode", weights_out, dtype, num_bits, group_size, packed, scales)
 
@@ -58,9 +55,7 @@ def warm_up(dtype: str, num_bits: int, group_size: int) -> None:
     _address("quantize", dtype, num_bits, group_size)
 
 
-def _run(
-    kernel: str, weights: Bits, dtype: str, num_bits: int, group_size: int, packed: Words, scales: Bits
-) -> int:
+def _run(kernel: str, weights: Bits, dtype: str, num_bits: int, group_size: int, packed: Words, scales: Bits) -> int:
     _check_format(dtype, num_bits, group_size)
     rows, cols = weights.shape
     if cols % group_size:
@@ -74,7 +69,8 @@ def _run(
 
 
 def _address(kernel: str, dtype: str, num_bits: int, group_size: int) -> int:
-    return native.address("int_symmetric", kernel, dtype, num_bits, group_size if group_size in UNROLLED else 0)
+    block = math.gcd(group_size, BLOCK)
+    return native.address("int_symmetric", kernel, dtype, num_bits, block, int(block == group_size))
 
 
 def _check_format(dtype: str, num_bits: int, group_size: int) -> None:
@@ -83,7 +79,9 @@ def _check_format(dtype: str, num_bits: int, group_size: int) -> None:
     if num_bits not in INT_BITS:
         raise UnsupportedError(f"{num_bits} bits are not offered for symmetric integers: choose one of {INT_BITS}")
     if group_size < 1 or group_size * num_bits % 32:
-        raise UnsupportedError(f"group size {group_size} does not fill 32-bit words: choose a multiple of {32 // num_bits}")
+        raise UnsupportedError(
+            f"group size {group_size} does not fill 32-bit words: choose a multiple of {32 // num_bits}"
+        )
 
 
 def _check_array(name: str, array: npt.NDArray[Any], dtype: type, shape: tuple[int, ...], written: bool) -> None:

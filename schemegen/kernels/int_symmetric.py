@@ -4,8 +4,8 @@ scale = absmax / ((2**bits - 1) / 2), rounded to the weight's dtype, and the dty
 code = weight / scale, rounded to the weight's dtype, then to an integer half to even, clamped to `bits` bits.
 A word holds 32 / bits codes, lowest bits first, each with 2**(bits - 1) added.
 
-A builder takes dtype, bits, and the group size or 0 for one known at run time, and returns a function for `native`.
-All of these take pointers to weights [groups * group_size], words and scales [groups], and those two counts.
+A builder's `block` is a constant that divides the group size, so that a block is straight-line code; with `alone` it is
+the group size. What it returns takes pointers to weights [groups * group_size], packed and scales [groups], and counts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from schemegen.kernels.compiler import Source
 
 # 1.5 * 2**23: a sum with it is an integer, rounded half to even, that stands in the low bits. No call, as rint can be.
 TO_INTEGER = 0x4B400000
-BLOCK = 32
 # A group's scale takes a chain of dependent steps. Those of a few groups overlap when their scales come first.
 TILE = 8
 
@@ -70,19 +69,16 @@ def packer(floats: FloatFormat, num_bits: int) -> Callable[[Any, int, Any], Any]
     return word
 
 
-def measurer(floats: FloatFormat) -> Callable[[Any, int, int], Any]:
+def measurer(floats: FloatFormat, block: int) -> Callable[[Any, int, int], Any]:
     """A function (weights, start, size) → the largest magnitude, as bits: these grow with the value, NaN above all."""
     uint, magnitude = floats.uint, floats.magnitude
 
     @inline
     def absmax(weights: Any, start: int, size: int) -> Any:
         top = uint(0)
-        whole = start + size - size % BLOCK
-        for block in range(start, whole, BLOCK):
-            for i in range(BLOCK):
-                top = larger(top, uint(weights[block + i] & magnitude))
-        for i in range(whole, start + size):
-            top = larger(top, uint(weights[i] & magnitude))
+        for first in range(start, start + size, block):
+            for i in range(block):
+                top = larger(top, uint(weights[first + i] & magnitude))
         return top
 
     return absmax
@@ -107,15 +103,14 @@ def signature(floats: FloatFormat) -> Any:
     return types.int64(weight, types.CPointer(types.uint32), weight, types.int64, types.int64)
 
 
-def quantize(dtype: str, num_bits: int, fixed_size: int) -> Source:
-    """Fills words and scales; -1, or the position of the first NaN or infinite weight."""
+def quantize(dtype: str, num_bits: int, block: int, alone: int) -> Source:
+    """Fills packed and scales; -1, or the position of the first NaN or infinite weight."""
     floats, count = FLOATS[dtype], 32 // num_bits
-    absmax, scale_of, word = measurer(floats), scaler(floats, num_bits), packer(floats, num_bits)
+    absmax, scale_of, word = measurer(floats, block), scaler(floats, num_bits), packer(floats, num_bits)
     widen, infinity, magnitude = floats.widen, floats.infinity, floats.magnitude
 
     def kernel(weights: Any, packed: Any, scales: Any, groups: int, group_size: int) -> int:
-        size = fixed_size if fixed_size else group_size
-        words = size // count
+        size = block if alone else group_size
         for tile in range(0, groups, TILE):
             stop = min(tile + TILE, groups)
             for group in range(tile, stop):
@@ -128,26 +123,26 @@ def quantize(dtype: str, num_bits: int, fixed_size: int) -> Source:
                 scales[group] = scale_of(top)
             for group in range(tile, stop):
                 scale = widen(scales[group])
-                for i in range(words):
-                    packed[group * words + i] = word(weights, group * size + i * count, scale)
+                for first in range(group * size, (group + 1) * size, block):
+                    for i in range(block // count):
+                        packed[first // count + i] = word(weights, first + i * count, scale)
         return -1
 
     return Source(kernel, signature(floats))
 
 
-def recode(dtype: str, num_bits: int, fixed_size: int) -> Source:
+def recode(dtype: str, num_bits: int, block: int, alone: int) -> Source:
     """Codes against the stored scales; -1, or the position of the first weight whose stored code is another.
 
     A weight or a scale that is not finite, or a scale of zero, has no code.
     """
     floats, count = FLOATS[dtype], 32 // num_bits
     uint, mask = floats.uint, u32(2**num_bits - 1)
-    absmax, code, word = measurer(floats), coder(floats, num_bits), packer(floats, num_bits)
+    absmax, code, word = measurer(floats, block), coder(floats, num_bits), packer(floats, num_bits)
     widen, infinity, magnitude = floats.widen, floats.infinity, floats.magnitude
 
     def kernel(weights: Any, packed: Any, scales: Any, groups: int, group_size: int) -> int:
-        size = fixed_size if fixed_size else group_size
-        words = size // count
+        size = block if alone else group_size
         for group in range(groups):
             start = group * size
             scale_size = uint(scales[group] & magnitude)
@@ -155,35 +150,36 @@ def recode(dtype: str, num_bits: int, fixed_size: int) -> Source:
                 return start
             scale = widen(scales[group])
             different = u32(absmax(weights, start, size) >= infinity)
-            for i in range(words):
-                different = u32(different | u32(packed[group * words + i] ^ word(weights, start + i * count, scale)))
+            for first in range(start, start + size, block):
+                for i in range(block // count):
+                    right = word(weights, first + i * count, scale)
+                    different = u32(different | u32(packed[first // count + i] ^ right))
             if different == u32(0):
                 continue
-            for i in range(size):
-                stored = u32(u32(packed[group * words + i // count] >> u32(i % count * num_bits)) & mask)
-                if (weights[start + i] & magnitude) >= infinity or stored != code(weights[start + i], scale):
-                    return start + i
+            for i in range(start, start + size):
+                stored = u32(u32(packed[i // count] >> u32(i % count * num_bits)) & mask)
+                if (weights[i] & magnitude) >= infinity or stored != code(weights[i], scale):
+                    return i
         return -1
 
     return Source(kernel, signature(floats))
 
 
-def decode(dtype: str, num_bits: int, fixed_size: int) -> Source:
+def decode(dtype: str, num_bits: int, block: int, alone: int) -> Source:
     """Fills weights with code * scale, multiplied in F32 and rounded to the dtype; -1."""
     floats, count = FLOATS[dtype], 32 // num_bits
     mask, zero = u32(2**num_bits - 1), i32(2 ** (num_bits - 1))
     widen, narrow = floats.widen, floats.narrow
 
     def kernel(weights: Any, packed: Any, scales: Any, groups: int, group_size: int) -> int:
-        size = fixed_size if fixed_size else group_size
-        words = size // count
+        size = block if alone else group_size
         for group in range(groups):
             scale = widen(scales[group])
-            for i in range(words):
-                word = packed[group * words + i]
-                for j in range(count):
-                    code = f32(i32(i32(u32(word >> u32(num_bits * j)) & mask) - zero))
-                    weights[group * size + i * count + j] = narrow(f32(code * scale))
+            for first in range(group * size, (group + 1) * size, count):
+                word = packed[first // count]
+                for i in range(count):
+                    code = f32(i32(i32(u32(word >> u32(num_bits * i)) & mask) - zero))
+                    weights[first + i] = narrow(f32(code * scale))
         return -1
 
     return Source(kernel, signature(floats))

@@ -1,7 +1,7 @@
 """Machine code of the kernels, kept as object files: compiled once, then linked by later processes without numba.
 
-numba's own cache costs every process the import of numba (0.3 s) and of its type system (0.25 s); to link an object file
-costs less than 0.1 s. It also goes on running old code after a change in a helper that a kernel imports.
+numba's own cache costs every process the import of numba (0.3 s) and of its type system (0.25 s), this one less than
+0.1 s in all. It also goes on running old code after a change in a helper that a kernel imports.
 """
 
 from __future__ import annotations
@@ -91,19 +91,24 @@ def _seal(code: bytes) -> bytes:
     return hashlib.blake2b(_fingerprint() + code, digest_size=DIGEST_SIZE).digest()
 
 
-def _places(name: str) -> Iterator[Path]:
-    """Where an object file may be: beside Python's own compiled files, else in the user's cache folder."""
-    import llvmlite.binding as llvm
-
-    file = f"{name}.{llvm.get_host_cpu_name()}.bin"
-    yield HERE / "__pycache__" / file
+def _folders() -> Iterator[Path]:
+    """Where object files may be: beside Python's own compiled files, else in the user's cache folder."""
+    yield HERE / "__pycache__"
     from platformdirs import user_cache_path
 
-    yield user_cache_path("schemegen") / "kernels" / file
+    cache = user_cache_path("schemegen")
+    if cache.is_absolute():  # it is not for a user without a home
+        yield cache / "kernels"
+
+
+def _paths(name: str) -> Iterator[Path]:
+    import llvmlite.binding as llvm
+
+    return (folder / f"{name}.{llvm.get_host_cpu_name()}.bin" for folder in _folders())
 
 
 def _read(name: str) -> bytes | None:
-    for path in _places(name):
+    for path in _paths(name):
         try:
             data = path.read_bytes()
         except OSError:
@@ -115,7 +120,7 @@ def _read(name: str) -> bytes | None:
 
 def _store(name: str, code: bytes) -> None:
     """Keep the code in the first place that takes it, whole or not at all; a run works without."""
-    for path in _places(name):
+    for path in _paths(name):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             partial = path.with_name(f"{path.name}.{os.getpid()}")

@@ -55,7 +55,10 @@ class Workspace:
         """
         try:
             return self._enter(identity, restart)
-        except OSError as error:
+        except BaseException as error:
+            self.close()
+            if not isinstance(error, OSError):
+                raise
             raise OutputError(f"cannot use {self.folder}: {error.strerror}; choose another output with -o") from error
 
     def _enter(self, identity: Mapping[str, Any], restart: bool) -> bool:

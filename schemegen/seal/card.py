@@ -19,6 +19,8 @@ from schemegen.scheme import Format
 from schemegen.seal.front_matter import front_matter_of, hub_id, rendered
 
 _METHODS: Final = {"rtn": "RTN (round-to-nearest, data-free)"}
+_FIRST: Final = ("gate_proj", "up_proj", "down_proj")
+_NUMBER: Final = re.compile(r"\.\d+(?=\.|$)")
 _LAYERS: Final = re.compile(r"^.*?\.?layers\.\d+\.")
 
 
@@ -28,9 +30,7 @@ def default_name(model_id: str, scheme_name: str) -> str:
     return f"{re.sub(r'[^A-Za-z0-9._-]+', '-', last).strip('-.') or 'model'}-{scheme_name}"
 
 
-def card(
-    plan: Plan, checkpoint: Checkpoint, backend: str, versions: Mapping[str, str], report: Sequence[str]
-) -> str:
+def card(plan: Plan, checkpoint: Checkpoint, backend: str, versions: Mapping[str, str], report: Sequence[str]) -> str:
     """The text of README.md; it depends on plan, source and versions alone."""
     from importlib.resources import files
 
@@ -92,25 +92,26 @@ def _activation_bits(plan: Plan, found: Format) -> int:
 
 def _contents(plan: Plan) -> dict[str, Any]:
     """Sizes, and what is quantized and kept by role."""
-    totals = plan.totals
-    kept = [row for row in totals.by_role if row.action is Action.COPY]
-    changed = [row for row in totals.by_role if row.action is not Action.COPY]
+    rows = plan.totals.by_role
     dtypes = {tensor.source.dtype for tensor in plan.tensors if tensor.action is Action.COPY}
     return {
-        "size_in": _size(totals.bytes_in),
-        "size_out": _size(totals.bytes_out),
-        "ratio": f"{totals.bytes_in / totals.bytes_out:.2f}",
-        "rows": [_row(row) for row in totals.by_role],
-        "quantized": f"{_roles(changed)} ({', '.join(f'`{name}`' for name in _patterns(plan))})",
+        "size_in": _size(plan.totals.bytes_in),
+        "size_out": _size(plan.totals.bytes_out),
+        "ratio": f"{plan.totals.bytes_in / plan.totals.bytes_out:.2f}",
+        "rows": [_row(row) for row in rows],
+        "quantized": f"{_quantized(rows)} ({', '.join(f'`{name}`' for name in _patterns(plan))})",
         "kept_dtypes": ", ".join(sorted(dtypes)) or "place",
-        "kept": _roles(kept) or "nothing",
-        "mtp": _mtp([row for row in totals.by_role if row.part is Part.MTP]),
-        "has_mtp": any(row.part is Part.MTP for row in totals.by_role),
-        "has_vision": any(row.part is Part.VISION for row in totals.by_role),
+        "kept": _kept(rows),
+        "mtp": _mtp([row for row in rows if row.part is Part.MTP]),
+        "has_mtp": any(row.part is Part.MTP for row in rows),
+        "has_vision": any(row.part is Part.VISION for row in rows),
     }
 
 
 def _size(nbytes: int) -> str:
+    """Decimal and binary, in giga or, for what is small, mega."""
+    if nbytes < 10**9:
+        return f"{nbytes / 1e6:.2f} MB ({nbytes / 2**20:.2f} MiB)"
     return f"{nbytes / 1e9:.2f} GB ({nbytes / 2**30:.2f} GiB)"
 
 
@@ -122,8 +123,8 @@ def _row(row: RoleTotals) -> dict[str, str]:
         "tensors_in": f"{row.tensors_in:,}",
         "tensors_out": f"{row.tensors_out:,}",
         "parameters": f"{row.parameters:,}",
-        "gb_in": f"{row.bytes_in / 1e9:.3f}",
-        "gb_out": f"{row.bytes_out / 1e9:.3f}",
+        "bytes_in": f"{row.bytes_in:,}",
+        "bytes_out": f"{row.bytes_out:,}",
     }
 
 
@@ -131,12 +132,22 @@ def _words(role: str) -> str:
     return role.replace("_", " ")
 
 
-def _roles(rows: Iterable[RoleTotals]) -> str:
-    """The roles, each with the parts it stands in."""
+def _quantized(rows: Iterable[RoleTotals]) -> str:
+    """The quantized roles, each with the parts it stands in."""
     parts: dict[str, list[str]] = {}
     for row in rows:
-        parts.setdefault(_words(row.role), []).append(row.part)
-    return "; ".join(f"{role} ({', '.join(dict.fromkeys(found))})" for role, found in parts.items())
+        if row.action is not Action.COPY:
+            parts.setdefault(_words(row.role), []).append(row.part)
+    return "; ".join(f"{role} of {' and '.join(dict.fromkeys(found))}" for role, found in parts.items())
+
+
+def _kept(rows: Sequence[RoleTotals]) -> str:
+    """The kept roles of parts that are quantized in part, and the parts that are kept whole."""
+    touched = {row.part for row in rows if row.action is not Action.COPY}
+    kept = [row for row in rows if row.action is Action.COPY]
+    roles = [_words(row.role) for row in kept if row.part in touched]
+    whole = [f"all of {row.part}" for row in kept if row.part not in touched]
+    return ", ".join(dict.fromkeys([*roles, *whole])) or "nothing"
 
 
 def _patterns(plan: Plan) -> list[str]:
@@ -147,12 +158,14 @@ def _patterns(plan: Plan) -> list[str]:
             for output in tensor.outputs[:: len(tensor.pieces)]:
                 module = first_expert(output.name.rpartition(".")[0])
                 parent, _, last = _LAYERS.sub("*.", module).rpartition(".")
-                words.setdefault(parent.replace(".0", ".*"), {})[last] = None
+                words.setdefault(_NUMBER.sub(".*", parent), {})[last] = None
     return [f"{parent}.{_braced(list(found))}" for parent, found in words.items()]
 
 
 def _braced(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else "{" + ",".join(words) + "}"
+    known = [word for word in _FIRST if word in words]
+    ordered = known + [word for word in words if word not in known]
+    return ordered[0] if len(ordered) == 1 else "{" + ",".join(ordered) + "}"
 
 
 def _mtp(rows: Sequence[RoleTotals]) -> str:

@@ -95,7 +95,7 @@ def _manifest(sealing: Sealing, files: Mapping[str, str], shards: Mapping[str, t
         backend=sealing.backend,
         backend_versions=dict(sealing.versions),
         backend_report=tuple(sealing.report),
-        model=plan.model_id,
+        model_id=plan.model_id,
         revision=plan.revision,
         architecture=plan.architecture,
         scheme=plan.scheme,

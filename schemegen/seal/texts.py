@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from schemegen.errors import OutputError
+from schemegen.verifier.texts import BLOCK_NAME, without_block
 
-BLOCK_NAME: Final = "quantization_config"
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _DECODER: Final = json.JSONDecoder()
 
@@ -25,7 +25,7 @@ def index_text(weight_map: Mapping[str, str], total_size: int, metadata: Mapping
 def spliced_config(text: str, block: Mapping[str, Any]) -> str:
     """config.json with `quantization_config` as its last member and every other byte as it was.
 
-    A member of that name which says nothing, such as null, gives way. OutputError if a re-reading shows any other change.
+    A member of that name which says nothing, such as null, gives way. OutputError if reading both shows another change.
     """
     members = list(_members(text))
     start = members[0].begin
@@ -37,7 +37,7 @@ def spliced_config(text: str, block: Mapping[str, Any]) -> str:
     else:
         end = members[-1].end
         spliced = f'{text[:end]},{_break(opening) or " "}"{BLOCK_NAME}": {value}{text[end:]}'
-    if _without_block(spliced) != _without_block(text):
+    if without_block(spliced) != without_block(text):
         raise OutputError("config.json cannot take the quantization_config unchanged; report its text as a fault")
     return spliced
 
@@ -81,15 +81,3 @@ def _dumped(block: Mapping[str, Any], opening: str) -> str:
     if not line:
         return json.dumps(block)
     return json.dumps(block, indent=line.lstrip("\r\n")).replace("\n", line)
-
-
-def _without_block(text: str) -> object:
-    """All that a JSON text says, but for the block: order of keys and spelling of numbers too."""
-
-    def spelled(number: str) -> tuple[str, str]:
-        return "number", number
-
-    pairs = json.loads(
-        text, object_pairs_hook=tuple, parse_int=spelled, parse_float=spelled, parse_constant=spelled
-    )
-    return [(key, value) for key, value in pairs if key != BLOCK_NAME]

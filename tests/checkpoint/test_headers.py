@@ -89,10 +89,10 @@ def entry(**changes: object) -> dict[str, Any]:
 
 HOSTILE: dict[str, tuple[object, bytes, str]] = {
     "not UTF-8": (b'{"\xff": 1}', b"", r"is not UTF-8 \(byte 2\)"),
-    "not JSON": (b"{,}", b"", "is not valid JSON"),
-    "nothing": (b"", b"", "is not valid JSON"),
+    "not JSON": (b"{,}", b"", "cannot be read as JSON"),
+    "nothing": (b"", b"", "cannot be read as JSON"),
     "a list": ([], b"", "holds no JSON object"),
-    "bytes after the object": (b"{}\0\0", b"", "is not valid JSON"),
+    "bytes after the object": (b"{}\0\0", b"", "cannot be read as JSON"),
     "a duplicate name": (b'{"t":%b,"t":%b}' % ((json.dumps(F32).encode(),) * 2), b"x" * 8, "key 't' stands twice"),
     "a duplicate name, spelled differently": (
         b'{"t":%b,"\\u0074":%b}' % ((json.dumps(F32).encode(),) * 2),

@@ -48,7 +48,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_an_error_of_the_system_is_told_in_one_line() -> None:
-    with pytest.raises(CheckpointError, match="^disk cannot be read"), reading("disk"):
+    with pytest.raises(CheckpointError, match=r"^disk cannot be read"), reading("disk"):
         raise PermissionError(13, "Permission denied")
 
 
@@ -64,14 +64,14 @@ def test_a_whole_character_may_be_spelled_by_two_escapes() -> None:
     ("text", "message"),
     [
         ("[1]", "holds no JSON object"),
-        ("", "is not valid JSON"),
-        ("{} {}", "is not valid JSON"),
+        ("", "cannot be read as JSON"),
+        ("{} {}", "cannot be read as JSON"),
         ('{"a": 1, "b": 2, "a": 3}', "key 'a' stands twice"),
         ('{"x": {"a": 1, "a": 1}}', "key 'a' stands twice"),
         (r'{"a": "\ud800"}', "half a character"),
         (r'{"\uDFFF": 1}', "half a character"),
         ('{"a":' * 100_000, "nested too deeply"),
-        ('{"a": ' + "9" * 5000 + "}", "is not valid JSON"),
+        ('{"a": ' + "9" * 5000 + "}", "cannot be read as JSON"),
     ],
 )
 def test_json_that_is_damaged_or_ambiguous_is_refused(text: str, message: str) -> None:

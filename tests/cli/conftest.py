@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,8 +54,9 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
 
 
 @pytest.fixture
-def start() -> Start:
-    """Start Python code, with `main` at hand, as a process of its own."""
+def start() -> Iterator[Start]:
+    """Start Python code, with `main` at hand, as a process of its own; none outlives the test."""
+    started: list[subprocess.Popen[bytes]] = []
 
     def run(code: str, **given: object) -> subprocess.Popen[bytes]:
         extra = given.pop("env", {})
@@ -63,6 +64,11 @@ def start() -> Start:
         env = {**os.environ, **extra}
         channels = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **given}
         command = [sys.executable, "-c", f"from schemegen.cli import main\n{code}"]
-        return subprocess.Popen(command, cwd=ROOT, env=env, **channels)  # type: ignore[call-overload,no-any-return]
+        process: subprocess.Popen[bytes] = subprocess.Popen(command, cwd=ROOT, env=env, **channels)  # type: ignore[call-overload]
+        started.append(process)
+        return process
 
-    return run
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()

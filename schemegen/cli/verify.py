@@ -1,0 +1,53 @@
+"""`schemegen verify DIR`: is an output what its manifest and its source say?"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from schemegen.cli import figures, options, render
+from schemegen.cli.verbs import Verb
+
+if TYPE_CHECKING:
+    from schemegen.api import Report
+
+
+@click.command("verify", cls=Verb)
+@click.argument("folder", metavar="DIR", callback=options.given)
+@click.option(
+    "--against",
+    callback=options.given,
+    metavar="MODEL",
+    help="Compare with the source too: kept tensors byte for byte, codes with their rounding.",
+)
+@options.jobs
+@options.as_json
+def command(folder: str, against: str | None, jobs: int | None, as_json: bool) -> None:
+    """Check that the checkpoint in DIR is what it says it is.
+
+    Every byte is read and compared with its digest in the manifest. Exits with 1 and names all findings when anything
+    is wrong.
+    """
+    from schemegen import api
+
+    began = time.perf_counter()
+    with render.progress() as progress:
+        report = api.verify(folder, against, jobs=jobs, progress=progress)
+    seconds = time.perf_counter() - began
+    if as_json:
+        render.data({"path": folder, "checks": report.checks, "bytes_read": report.bytes_read, "seconds": seconds})
+    else:
+        render.text(*_lines(folder, report, seconds))
+
+
+def _lines(folder: str, report: Report, seconds: float) -> list[str]:
+    read = f"{figures.size(report.bytes_read)} in {figures.duration(seconds)}"
+    return render.fields(
+        [
+            ("verified", folder),
+            ("checked", report.checks),
+            ("read", ", ".join(filter(None, [read, figures.rate(report.bytes_read, seconds)]))),
+        ]
+    )

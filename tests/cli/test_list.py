@@ -1,0 +1,86 @@
+"""`list`: every name with its origin, and broken plugins by name."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from schemegen.catalog import load_catalog
+from schemegen.errors import PluginError
+from schemegen.plugins import Plugin
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Cli
+
+KINDS = {
+    "schemes": "kimi-k2-int4",
+    "policies": "keep-mtp",
+    "architectures": "qwen3_5_moe",
+    "backends": "native-rtn",
+    "plugins": "schemegen.builtin",
+}
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One guest that works and one that does not."""
+    catalog = load_catalog()
+    catalog = replace(
+        catalog,
+        plugins=(*catalog.plugins, Plugin("acme", "acme-schemes", "1.2")),
+        failures=(PluginError("bad", "bad-dist", "0.1", "cannot be imported: no"),),
+    )
+    monkeypatch.setattr("schemegen.catalog.load_catalog", lambda: catalog)
+
+
+@pytest.mark.parametrize(("kind", "name"), KINDS.items())
+def test_every_kind_has_a_head_and_rows(cli: Cli, kind: str, name: str) -> None:
+    done = cli("list", kind)
+    head, *rows = done.out.splitlines()
+    assert (done.code, done.err) == (0, "")
+    assert head.split()[0] in ("name", "plugin")
+    assert name in [row.split()[0] for row in rows]
+
+
+def test_schemes_are_the_default(cli: Cli) -> None:
+    assert cli("list") == cli("list", "schemes")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "plugins"])
+def test_json_rows_are_those_of_the_registry(cli: Cli, kind: str) -> None:
+    registry = getattr(load_catalog(), kind)
+    assert json.loads(cli("list", kind, "--json").out) == [
+        {"name": name, "from": registry.origin(name), "summary": registry.get(name).summary}
+        for name in registry.names()
+    ]
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_broken_plugin_is_listed_with_the_reason(cli: Cli) -> None:
+    done = cli("list", "plugins")
+    assert "bad" in done.out
+    assert "cannot be imported: no" in done.out
+    rows = json.loads(cli("list", "plugins", "--json").out)
+    assert rows[-2:] == [
+        {"plugin": "acme", "distribution": "acme-schemes", "version": "1.2", "state": "loaded"},
+        {"plugin": "bad", "distribution": "bad-dist", "version": "0.1", "state": "cannot be imported: no"},
+    ]
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_broken_plugin_is_mentioned_beside_other_lists(cli: Cli) -> None:
+    done = cli("list")
+    assert "kimi-k2-int4" in done.out
+    assert done.err == "note: plugin 'bad' of bad-dist 0.1: cannot be imported: no; it is left out\n"
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_broken_plugin_is_mentioned_where_a_name_is_unknown(cli: Cli) -> None:
+    assert "plugin 'bad' of bad-dist 0.1: cannot be imported: no" in cli("show", "bad-scheme").err
+
+
+def test_an_unknown_kind_is_a_usage_error(cli: Cli) -> None:
+    assert cli("list", "models").code == 2

@@ -1,0 +1,157 @@
+"""`show`: what it prints of a scheme or policy is a file that says the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from schemegen.architectures.base import Part, Role
+from schemegen.catalog import load_catalog
+from schemegen.cli import show
+from schemegen.loader import load_policy, load_scheme
+from schemegen.policy import Policy, Rule
+from schemegen.scheme import Format, Quantization, Scheme
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Cli, Start
+
+CATALOG = load_catalog()
+MIXED = """\
+schema_version: 1
+name: mixed
+summary: 'größer: every field there is'
+formats:
+  int4: {num_bits: 4, type: int, strategy: group, group_size: 32, symmetric: true}
+  fp8:
+    weights: {num_bits: 8, type: float, strategy: block, block_structure: [128, 128]}
+    input_activations: {num_bits: 8, type: float, strategy: group, group_size: 128, dynamic: true}
+    storage: float-quantized
+policy:
+- experts-only
+- {use: fp8, role: [attention, mlp], part: text, layers: '0-2,-1', projection: [q, k]}
+- {use: keep, name: 're:.*odd"name: #1'}
+"""
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    path = tmp_path / "mixed scheme.yaml"
+    path.write_text(MIXED, encoding="utf-8")
+    return path
+
+
+def reread(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "shown.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", CATALOG.schemes.names())
+def test_a_scheme_is_read_back_equal(cli: Cli, tmp_path: Path, name: str) -> None:
+    done = cli("show", name)
+    assert (done.code, done.err) == (0, "")
+    assert load_scheme(reread(tmp_path, done.out)) == CATALOG.schemes.get(name)
+
+
+@pytest.mark.parametrize("name", CATALOG.policies.names())
+def test_a_policy_is_read_back_equal(cli: Cli, tmp_path: Path, name: str) -> None:
+    done = cli("show", name)
+    assert (done.code, done.err) == (0, "")
+    assert load_policy(reread(tmp_path, done.out)) == CATALOG.policies.get(name)
+
+
+def test_a_scheme_file_says_what_its_author_wrote_and_no_more(cli: Cli, mixed: Path) -> None:
+    done = cli("show", str(mixed))
+    assert done.out.startswith(f"# scheme from {mixed}\n")
+    assert yaml.safe_load(done.out) == yaml.safe_load(MIXED)
+    assert "größer" in done.out
+    assert "  int4: {num_bits: 4, type: int, strategy: group, group_size: 32, symmetric: true}\n" in done.out
+
+
+def test_a_scheme_file_survives_an_ascii_stdout(start: Start, mixed: Path, tmp_path: Path) -> None:
+    out, err = start(f"main(['show', {str(mixed)!r}])", env={"PYTHONIOENCODING": "ascii"}).communicate(timeout=60)
+    assert err == b""
+    assert load_scheme(reread(tmp_path, out.decode("ascii"))) == load_scheme(mixed)
+
+
+def test_a_scheme_made_in_python_is_read_back_equal(cli: Cli, tmp_path: Path) -> None:
+    weights = Quantization(strategy="channel")
+    rules = (Rule(use="default", role=(Role.MLP, Role.ATTENTION), part=Part.TEXT), Rule(use="keep"))
+    made = Scheme(
+        schema_version=1, name="made", summary="made", formats={"int8": Format(weights=weights)}, policy=rules
+    )
+    text = show._yaml(show._scheme(made))
+    assert load_scheme(reread(tmp_path, text)) == made
+
+
+def test_a_policy_file_is_known_as_one(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("schema_version: 1\nname: mine\nsummary: mine\nrules:\n- {use: keep, part: mtp}\n")
+    done = cli("show", str(path))
+    assert done.out.startswith(f"# policy from {path}\n")
+    assert load_policy(reread(tmp_path, done.out)) == load_policy(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("schema_version: 1\nname: A\nsummary: s\nrules:\n- {use: keep}\n", "name"),
+        ("schema_version: 1\nname: a\nsummary: s\nformats: {}\npolicy: p\n", "formats"),
+    ],
+    ids=["policy", "scheme"],
+)
+def test_a_faulty_file_is_told_as_what_it_comes_nearer_to(cli: Cli, tmp_path: Path, text: str, fault: str) -> None:
+    path = tmp_path / "faulty.yaml"
+    path.write_text(text)
+    done = cli("show", str(path))
+    assert done.code == 1
+    assert done.err.startswith(f"error: {path}: {fault}: ")
+    assert done.err.count("\n") == 1
+
+
+def test_an_architecture_names_every_pattern_with_its_role(cli: Cli) -> None:
+    shown = yaml.safe_load(cli("show", "qwen3_5_moe").out)
+    architecture = CATALOG.architectures.get("qwen3_5_moe")
+    assert shown["model_types"] == list(architecture.model_types)
+    assert [(row["pattern"], row["role"], row["part"]) for row in shown["tensors"]] == [
+        (rule.pattern, rule.role, rule.part) for rule in architecture.rules
+    ]
+    assert "gate, up" in {row.get("stack_of") for row in shown["tensors"]}
+
+
+def test_a_backend(cli: Cli) -> None:
+    backend = CATALOG.backends.get("native-rtn")
+    assert yaml.safe_load(cli("show", "native-rtn").out) == {
+        "name": "native-rtn",
+        "summary": backend.summary,
+        "built_on": list(backend.versions),
+    }
+
+
+def test_json_holds_kind_origin_and_content(cli: Cli) -> None:
+    found = json.loads(cli("show", "keep-mtp", "--json").out)
+    assert (found["kind"], found["from"]) == ("policy", "schemegen")
+    policy = json.dumps(found["content"])
+    assert Policy.model_validate_json(policy) == CATALOG.policies.get("keep-mtp")
+
+
+def test_an_unknown_name_suggests_over_all_kinds(cli: Cli) -> None:
+    done = cli("show", "keep-mtpp")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "error: unknown name 'keep-mtpp': did you mean keep-mtp?\n"
+
+
+def test_kinds_that_share_a_name_are_told_apart(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = load_catalog()
+    twin = Policy(schema_version=1, name="kimi-k2-int4", summary="a twin", rules=(Rule(use="keep"),))
+    catalog.policies.add(twin, origin="acme 1.0")
+    monkeypatch.setattr("schemegen.catalog.load_catalog", lambda: catalog)
+    done = cli("show", "kimi-k2-int4")
+    assert done.out.startswith("# scheme from schemegen\n")
+    assert done.err == "note: there is also policy kimi-k2-int4; see it with show policy:kimi-k2-int4\n"
+    assert cli("show", "policy:kimi-k2-int4").out.startswith("# policy from acme 1.0\n")
+    assert cli("show", "scheme:keep-mtp").code == 1

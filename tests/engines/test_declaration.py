@@ -1,0 +1,251 @@
+"""The quantization_config: Kimi's fields, the scheme's numbers, and an ignore list that engines' own matching takes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from schemegen.architectures.qwen3_5_moe import QWEN3_5_MOE
+from schemegen.engines import declaration_faults, declare
+from schemegen.errors import PlanError, UnsupportedError
+from schemegen.planner import Action, Plan
+from schemegen.scheme import Scheme
+
+MakePlan = Callable[..., Plan]
+LAYOUTS = [("fused", "fused"), ("separate", "separate"), ("fused", "separate"), ("separate", "fused")]
+POLICIES: list[tuple[str, ...]] = [(), ("keep-mtp",)]
+EXPERTS_ONLY = [
+    r"re:.*shared_expert\..*",
+    r"re:.*shared_expert_gate$",
+    r"re:.*mlp\.gate$",
+    r"re:.*self_attn\..*",
+    r"re:.*linear_attn\..*",
+    r"re:.*lm_head$",
+    r"re:.*mtp\.fc$",
+    r"re:.*visual\..*",
+]
+KEEP_MTP = [*EXPERTS_ONLY[:6], r"re:.*mtp\..*", r"re:.*visual\..*"]
+FUSED = {
+    "qkv_proj": ["q_proj", "k_proj", "v_proj"],
+    "gate_up_proj": ["gate_proj", "up_proj"],
+    "in_proj_qkvz": ["in_proj_qkv", "in_proj_z"],
+    "in_proj_ba": ["in_proj_b", "in_proj_a"],
+}
+
+
+@pytest.mark.parametrize(("experts", "mtp_experts"), LAYOUTS)
+@pytest.mark.parametrize(("policy", "golden"), [((), EXPERTS_ONLY), (("keep-mtp",), KEEP_MTP)])
+def test_ignore_is_short_and_the_same_for_every_layout(
+    make_plan: MakePlan, policy: tuple[str, ...], golden: list[str], experts: str, mtp_experts: str
+) -> None:
+    plan = make_plan(*policy, experts=experts, mtp_experts=mtp_experts)
+    assert declare(plan, QWEN3_5_MOE)["ignore"] == golden
+
+
+def test_the_block_has_kimis_fields_in_kimis_order(make_plan: MakePlan) -> None:
+    block = declare(make_plan(), QWEN3_5_MOE)
+    block["ignore"] = []
+    assert json.dumps(block) == json.dumps(
+        {
+            "config_groups": {
+                "group_0": {
+                    "format": "pack-quantized",
+                    "input_activations": None,
+                    "output_activations": None,
+                    "targets": ["Linear"],
+                    "weights": {
+                        "actorder": None,
+                        "block_structure": None,
+                        "dynamic": False,
+                        "group_size": 32,
+                        "num_bits": 4,
+                        "observer": "minmax",
+                        "observer_kwargs": {},
+                        "strategy": "group",
+                        "symmetric": True,
+                        "type": "int",
+                    },
+                }
+            },
+            "format": "pack-quantized",
+            "ignore": [],
+            "kv_cache_scheme": None,
+            "quant_method": "compressed-tensors",
+            "quantization_status": "compressed",
+        }
+    )
+
+
+def test_compressed_tensors_reads_the_block(make_plan: MakePlan) -> None:
+    quantization = pytest.importorskip("compressed_tensors.quantization")
+    block = declare(make_plan(), QWEN3_5_MOE)
+    config = quantization.QuantizationConfig.model_validate(block)
+    group = config.config_groups["group_0"]
+    assert (config.format, group.format, config.ignore) == ("pack-quantized", "pack-quantized", block["ignore"])
+    assert group.weights.num_bits == 4
+    assert group.weights.group_size == 32
+    assert (group.weights.symmetric, group.weights.strategy, group.weights.type) == (True, "group", "int")
+    dumped = json.loads(config.model_dump_json())["config_groups"]["group_0"]["weights"]
+    assert {key: dumped[key] for key in block["config_groups"]["group_0"]["weights"]} == {
+        **block["config_groups"]["group_0"]["weights"],
+        "observer": dumped["observer"],
+    }
+
+
+def kept_and_quantized(plan: Plan) -> tuple[set[str], set[str]]:
+    """Checkpoint names of the linear layers, read off the stored names alone; experts as engines look them up."""
+    kept, quantized = set(), set()
+    for tensor in plan.tensors:
+        if tensor.action is Action.QUANTIZE:
+            quantized |= {output.name.rpartition(".")[0] for output in tensor.outputs}
+        elif found := re.fullmatch(r"(.*\.experts)\.(gate_up|down)_proj", tensor.name):
+            kept |= {f"{found[1]}.0.{name}_proj" for name in found[2].split("_")}
+        elif len(tensor.source.shape) == 2 and tensor.name.endswith(".weight") and "embed" not in tensor.name:
+            kept.add(tensor.name.removesuffix(".weight"))
+    return {name for name in kept if "norm" not in name}, quantized
+
+
+def in_vllm(name: str) -> str:
+    """A checkpoint name as vLLM's mapper for this family rewrites it."""
+    name = re.sub(r"^model\.visual\.", "visual.", name)
+    name = re.sub(r"^lm_head", "language_model.lm_head", name)
+    return re.sub(r"^model\.language_model\.", "language_model.model.", name)
+
+
+def with_fused(names: set[str]) -> Iterator[str]:
+    """The names, and those of the layers that engines build from several of them."""
+    yield from names
+    for fused, members in FUSED.items():
+        for member in members:
+            yield from (name.removesuffix(member) + fused for name in names if name.endswith("." + member))
+
+
+def is_hit(name: str, ignore: list[str]) -> bool:
+    return any(re.match(entry.removeprefix("re:"), name) for entry in ignore)
+
+
+@pytest.mark.parametrize(("experts", "mtp_experts"), LAYOUTS)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_engines_find_every_kept_layer_and_no_quantized_one(
+    make_plan: MakePlan, policy: tuple[str, ...], experts: str, mtp_experts: str
+) -> None:
+    plan = make_plan(*policy, experts=experts, mtp_experts=mtp_experts)
+    ignore = declare(plan, QWEN3_5_MOE)["ignore"]
+    assert all(entry.startswith("re:.*") for entry in ignore)
+    kept, quantized = kept_and_quantized(plan)
+    assert {"lm_head", "mtp.fc", "model.visual.merger.linear_fc1"} <= kept
+    assert any(name.startswith("mtp.layers.0.mlp.experts.0.") for name in (kept if policy else quantized))
+    for spelled in (str, in_vllm):
+        assert [name for name in map(spelled, with_fused(kept)) if not is_hit(name, ignore)] == []
+        assert [name for name in map(spelled, with_fused(quantized)) if is_hit(name, ignore)] == []
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_compressed_tensors_own_matching_agrees(make_plan: MakePlan, policy: tuple[str, ...]) -> None:
+    match = pytest.importorskip("compressed_tensors.utils.match")
+    linear = pytest.importorskip("torch").nn.Linear(1, 1)
+    plan = make_plan(*policy)
+    block = declare(plan, QWEN3_5_MOE)
+    targets = block["config_groups"]["group_0"]["targets"]
+    kept, quantized = kept_and_quantized(plan)
+    for fused in (None, FUSED):
+        for name in map(in_vllm, with_fused(kept)):
+            assert not match.is_match(name, linear, targets, block["ignore"], fused=fused), name
+        for name in map(in_vllm, quantized):
+            assert match.is_match(name, linear, targets, block["ignore"], fused=fused), name
+
+
+def test_kept_layers_get_entries_of_their_own_where_a_kind_is_split(make_plan: MakePlan) -> None:
+    plan = make_plan({"role": "routed_expert", "layers": "0,2", "use": "keep"})
+    ignore = declare(plan, QWEN3_5_MOE)["ignore"]
+    for layer, kept in enumerate([True, False, True, False]):
+        for prefix in ("model.language_model", "language_model.model"):
+            assert is_hit(f"{prefix}.layers.{layer}.mlp.experts.0.gate_proj", ignore) is kept
+    assert not is_hit("mtp.layers.0.mlp.experts.0.gate_proj", ignore)
+    assert len(ignore) == len(EXPERTS_ONLY) + 2
+
+
+def test_one_entry_names_a_kind_without_a_rule_of_its_own(make_plan: MakePlan) -> None:
+    plan = make_plan({"role": "routed_expert", "part": "text", "use": "keep"})
+    added = set(declare(plan, QWEN3_5_MOE)["ignore"]) - set(EXPERTS_ONLY)
+    assert len(added) == 1
+    assert is_hit("language_model.model.layers.3.mlp.experts.0.down_proj", list(added))
+    assert not is_hit("mtp.layers.0.mlp.experts.0.down_proj", list(added))
+
+
+def test_quantized_attention_is_not_ignored_and_its_gates_still_are(make_plan: MakePlan) -> None:
+    plan = make_plan({"role": ["attention", "linear_attention"], "part": "text", "use": "default"})
+    ignore = declare(plan, QWEN3_5_MOE)["ignore"]
+    layer = "language_model.model.layers.0.linear_attn"
+    assert not is_hit(f"{layer}.in_proj_qkvz", ignore)
+    assert is_hit(f"{layer}.in_proj_ba", ignore)
+    assert is_hit("mtp.layers.0.self_attn.qkv_proj", ignore)
+    assert not is_hit("language_model.model.layers.3.self_attn.qkv_proj", ignore)
+
+
+@pytest.mark.parametrize(
+    ("rule", "layer"),
+    [
+        ({"role": "attention", "part": "text", "projection": "q", "use": "default"}, "self_attn.qkv_proj"),
+        ({"role": "linear_attention", "projection": "z", "use": "default"}, "linear_attn.in_proj_qkvz"),
+        ({"role": "shared_expert", "projection": "up", "use": "default"}, "shared_expert.gate_up_proj"),
+        ({"role": "routed_expert", "projection": "down", "use": "keep"}, "mlp.experts"),
+        ({"name": r"re:.*\.experts\.1\..*", "use": "keep"}, "mlp.experts"),
+    ],
+)
+def test_a_layer_that_engines_build_as_one_is_not_split(make_plan: MakePlan, rule: dict[str, Any], layer: str) -> None:
+    plan = make_plan(rule, experts="separate", mtp_experts="separate")
+    with pytest.raises(PlanError, match=re.escape(layer)):
+        declare(plan, QWEN3_5_MOE)
+
+
+@pytest.mark.parametrize("role", ["router", "mixer_gate", "fusion", "embedding"])
+def test_what_engines_build_unquantized_is_refused(make_plan: MakePlan, role: str) -> None:
+    with pytest.raises(UnsupportedError, match=rf"test\[0\] quantizes .*a {role} unquantized"):
+        declare(make_plan({"role": role, "use": "default"}), QWEN3_5_MOE)
+
+
+def test_a_quantized_head_is_targeted_by_name(make_plan: MakePlan) -> None:
+    block = declare(make_plan({"role": "lm_head", "use": "default"}), QWEN3_5_MOE)
+    targets = block["config_groups"]["group_0"]["targets"]
+    assert targets[0] == "Linear"
+    assert is_hit("language_model.lm_head", targets[1:])
+    assert not is_hit("language_model.lm_head", block["ignore"])
+
+
+def test_two_formats_are_refused_by_name(make_plan: MakePlan) -> None:
+    plan = make_plan()
+    formats = {"int4": plan.scheme.formats["int4"], "other": plan.scheme.formats["int4"]}
+    scheme = Scheme.model_validate(plan.scheme.model_dump() | {"formats": formats})
+    tensors = tuple(_with_format(t, "other") if t.part == "mtp" and t.format else t for t in plan.tensors)
+    mixed = Plan(plan.model_id, plan.revision, plan.architecture, scheme, plan.rules, plan.files, tensors, plan.notes)
+    with pytest.raises(UnsupportedError, match="int4, other"):
+        declare(mixed, QWEN3_5_MOE)
+
+
+def _with_format(tensor: Any, name: str) -> Any:
+    from dataclasses import replace
+
+    return replace(tensor, format=name)
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"format": "int-quantized"}, "format"),
+        ({"quant_method": "gptq"}, "quant_method"),
+        ({"config_groups": {}}, "config_groups"),
+        ({"ignore": EXPERTS_ONLY[:-1]}, "visual"),
+        ({"ignore": [*EXPERTS_ONLY, "re:.*mlp.*"]}, r"experts\.0"),
+    ],
+)
+def test_a_stored_block_is_held_to_the_plan(make_plan: MakePlan, change: dict[str, Any], fault: str) -> None:
+    plan = make_plan()
+    block = declare(plan, QWEN3_5_MOE)
+    assert declaration_faults(block, plan, QWEN3_5_MOE) == []
+    (found,) = declaration_faults(block | change, plan, QWEN3_5_MOE)
+    assert re.search(fault, found)

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from schemegen.kernels import compiler, native
+
+KERNEL: tuple[Any, ...] = ("int_symmetric", "decode", "F32", 8, 32, 1)
+Fresh = Callable[..., int]
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Fresh:
+    """(*folders) → the address a process that has loaded nothing yet gets, with these cache folders."""
+
+    def address(*folders: Path) -> int:
+        monkeypatch.setattr(native, "_engines", {})
+        monkeypatch.setattr(native, "_folders", lambda: iter(folders))
+        return native.address(*KERNEL)
+
+    return address
+
+
+@pytest.fixture
+def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Grows with every kernel that is compiled."""
+    symbols: list[str] = []
+
+    def emit(source: Any, symbol: str, machine: Any, real: Any = compiler.emit) -> bytes:
+        symbols.append(symbol)
+        return bytes(real(source, symbol, machine))
+
+    monkeypatch.setattr(compiler, "emit", emit)
+    return symbols
+
+
+@pytest.fixture
+def blocked(tmp_path: Path) -> Path:
+    """A folder that nobody can make, root included: its parent is a file."""
+    (tmp_path / "file").touch()
+    return tmp_path / "file" / "cache"
+
+
+def decodes(address: int) -> bool:
+    """Whether the code there decodes codes 1, 2, 3, 4 with scale 0.5, then 28 lowest ones."""
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)(address)
+    weights, packed, scales = np.zeros(32, np.float32), np.zeros(8, np.uint32), np.full(1, 0.5, np.float32)
+    packed[0] = 0x84838281
+    function(weights.ctypes.data, packed.ctypes.data, scales.ctypes.data, 1, 32)
+    return weights.tolist() == [0.5, 1.0, 1.5, 2.0] + [-64.0] * 28
+
+
+def test_code_is_compiled_once_and_kept(fresh: Fresh, compilations: list[str], tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "cache"
+    assert decodes(fresh(folder))
+    assert len(list(folder.iterdir())) == 1
+    assert decodes(fresh(folder))
+    assert len(compilations) == 1
+
+
+def test_a_folder_that_cannot_be_written_is_passed_over(
+    fresh: Fresh, compilations: list[str], tmp_path: Path, blocked: Path
+) -> None:
+    folder = tmp_path / "cache"
+    assert decodes(fresh(blocked, folder))
+    assert len(list(folder.iterdir())) == 1
+    assert decodes(fresh(blocked, folder))
+    assert len(compilations) == 1
+
+
+def test_without_any_folder_each_process_compiles(fresh: Fresh, compilations: list[str], blocked: Path) -> None:
+    assert decodes(fresh(blocked))
+    assert decodes(fresh(blocked))
+    assert len(compilations) == 2
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:100] + b"?" + data[101:], lambda _: b""])
+def test_damaged_code_is_compiled_again(
+    fresh: Fresh, compilations: list[str], tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    fresh(tmp_path)
+    (path,) = tmp_path.iterdir()
+    whole = path.read_bytes()
+    path.write_bytes(damage(whole))
+    assert decodes(fresh(tmp_path))
+    assert len(compilations) == 2
+    assert path.stat().st_size == len(whole)
+
+
+def test_a_changed_source_is_compiled_again(
+    fresh: Fresh, compilations: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources, folder = tmp_path / "sources", tmp_path / "cache"
+    sources.mkdir()
+    monkeypatch.setattr(native, "HERE", sources)
+    for text in ("a = 1\n", "a = 2\n"):
+        (sources / "bits.py").write_text(text)
+        monkeypatch.setattr(native, "_fingerprint", native._fingerprint.__wrapped__)
+        fresh(folder)
+    assert len(compilations) == 2
+
+
+def test_threads_share_one_compilation(compilations: list[str], fresh: Fresh, tmp_path: Path) -> None:
+    fresh(tmp_path)
+    for path in tmp_path.iterdir():
+        path.unlink()
+    native._engines.clear()
+    with ThreadPoolExecutor(8) as pool:
+        addresses = set(pool.map(lambda _: native.address(*KERNEL), range(16)))
+    assert len(addresses) == 1
+    assert len(compilations) == 2
+
+
+def test_a_warm_process_does_not_import_numba(tmp_path: Path) -> None:
+    script = (
+        "import sys; from schemegen.kernels.cpu import warm_up; warm_up('BF16', 4, 32);"
+        "print(*{'numba', 'torch', 'llvmlite'} & set(sys.modules))"
+    )
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": str(native.HERE.parents[1])}
+    for _ in range(2):
+        run = subprocess.run(
+            [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+        )
+    assert run.stdout.split() == ["llvmlite"]
+
+
+def test_the_cache_is_beside_the_package_or_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    if sys.platform == "linux":
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        assert list(native._folders()) == [native.HERE / "__pycache__", tmp_path / "schemegen" / "kernels"]
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda _: Path("~/.cache/schemegen"))
+    assert list(native._folders()) == [native.HERE / "__pycache__"]

@@ -1,0 +1,192 @@
+"""Running a plan: equal bytes for any number of workers and any resumption; faults stop it and lose nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from schemegen.backends.base import Buffers, Job, NonFiniteWeight, WeightBackend, Weights
+from schemegen.catalog import load_catalog
+from schemegen.checkpoint import open_checkpoint
+from schemegen.checkpoint.model import Checkpoint
+from schemegen.errors import CheckpointError
+from schemegen.planner import Plan, make_plan, resolve_rules
+from schemegen.runner.execute import Outcome, run
+from schemegen.runner.journal import Journal
+from schemegen.scheme import Format
+from schemegen.writer import FileSink
+
+Planned = tuple[Plan, Checkpoint]
+
+
+@pytest.fixture(scope="module")
+def planned(sample_folder: Path) -> Planned:
+    catalog = load_catalog()
+    checkpoint, scheme = open_checkpoint(str(sample_folder)), catalog.scheme("kimi-k2-int4")
+    rules = resolve_rules(scheme, catalog.policy)
+    return make_plan(checkpoint, catalog.architecture_of(checkpoint.config), scheme, rules), checkpoint
+
+
+class Counting(WeightBackend):
+    """Writes a pattern that depends on the weights alone, and counts or fails on request."""
+
+    name: ClassVar[str] = "counting"
+
+    def __init__(self, fail_at: int | None = None, fault: Exception | None = None) -> None:
+        self.calls, self.fail_at, self.fault = 0, fail_at, fault
+        self._lock = threading.Lock()
+
+    def refuses(self, format: Format) -> str | None:
+        return None
+
+    def quantize(self, weights: Weights, format: Format, out: Buffers) -> None:
+        with self._lock:
+            self.calls += 1
+            if self.calls == self.fail_at and self.fault is not None:
+                raise self.fault
+        out["weight_packed"][...] = weights.bits[..., ::8]
+        out["weight_scale"][...] = weights.bits[..., ::32]
+
+
+def carry_out(
+    planned: Planned, folder: Path, backend: WeightBackend, jobs: int = 1, units: Iterable[int] | None = None
+) -> Outcome:
+    (folder / ".state").mkdir(parents=True, exist_ok=True)
+    sink, journal = FileSink(folder), Journal(folder / ".state")
+    chosen = None if units is None else frozenset(units)
+    try:
+        return run(*planned, backend, sink, journal, scratch=folder, jobs=jobs, units=chosen)
+    finally:
+        sink.close()
+        journal.close()
+
+
+def shards(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob("*.safetensors")}
+
+
+@pytest.fixture(scope="module")
+def whole(planned: Planned, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes], Outcome]:
+    folder = tmp_path_factory.mktemp("whole")
+    outcome = carry_out(planned, folder, Counting())
+    return shards(folder), outcome
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 8])
+def test_bytes_and_digests_do_not_depend_on_workers(
+    planned: Planned, whole: tuple[dict[str, bytes], Outcome], tmp_path: Path, jobs: int
+) -> None:
+    outcome = carry_out(planned, tmp_path, Counting(), jobs)
+    assert shards(tmp_path) == whole[0]
+    for file, digests in outcome.digests.items():
+        assert sorted(digests) == sorted(whole[1].digests[file])
+
+
+def test_kept_tensors_are_the_sources_bytes(planned: Planned, whole: tuple[dict[str, bytes], Outcome]) -> None:
+    plan, checkpoint = planned
+    for tensor in plan.tensors:
+        if tensor.format is None:
+            (output,) = tensor.outputs
+            data = whole[0][output.file]
+            start = 8 + int.from_bytes(data[:8], "little") + output.offset
+            source = checkpoint.path(tensor.source.file).read_bytes()
+            expected = source[tensor.source.offset : tensor.source.offset + tensor.source.nbytes]
+            assert data[start : start + output.nbytes] == expected, tensor.name
+
+
+def test_a_fault_stops_the_run_and_the_next_one_goes_on(
+    planned: Planned, whole: tuple[dict[str, bytes], Outcome], tmp_path: Path
+) -> None:
+    with pytest.raises(RuntimeError, match="lightning"):
+        carry_out(planned, tmp_path, Counting(3, RuntimeError("lightning")))
+    again = Counting()
+    outcome = carry_out(planned, tmp_path, again)
+    full = Counting()
+    carry_out(planned, tmp_path / "other", full)
+    assert again.calls == full.calls - 2
+    assert 0 < outcome.resumed_bytes < planned[0].totals.bytes_in
+    assert shards(tmp_path) == whole[0]
+
+
+def test_a_finished_run_again_computes_nothing(planned: Planned, tmp_path: Path) -> None:
+    first = carry_out(planned, tmp_path, Counting())
+    again = Counting()
+    outcome = carry_out(planned, tmp_path, again)
+    assert again.calls == 0
+    assert outcome.resumed_bytes == planned[0].totals.bytes_in
+    assert {file: sorted(found) for file, found in outcome.digests.items()} == {
+        file: sorted(found) for file, found in first.digests.items()
+    }
+
+
+def test_bytes_that_did_not_reach_the_disk_are_made_again(
+    planned: Planned, whole: tuple[dict[str, bytes], Outcome], tmp_path: Path
+) -> None:
+    carry_out(planned, tmp_path, Counting())
+    for path in tmp_path.glob("*.safetensors"):
+        size = path.stat().st_size
+        path.write_bytes(path.read_bytes()[: size // 2] + b"\0" * (size - size // 2))
+    carry_out(planned, tmp_path, Counting(), jobs=2)
+    assert shards(tmp_path) == whole[0]
+
+
+def test_any_split_of_the_units_gives_the_same_whole(
+    planned: Planned, whole: tuple[dict[str, bytes], Outcome], tmp_path: Path
+) -> None:
+    indexes = [unit.index for unit in planned[0].units]
+    carry_out(planned, tmp_path, Counting(), units=indexes[::2])
+    assert shards(tmp_path) != whole[0]
+    carry_out(planned, tmp_path, Counting(), units=indexes[1::2])
+    assert shards(tmp_path) == whole[0]
+
+
+def test_a_bad_weight_is_named_with_its_place(planned: Planned, tmp_path: Path) -> None:
+    tensor = next(tensor for tensor in planned[0].tensors if tensor.format is not None)
+    _, rows, columns = tensor.source.shape
+    place = [1, 3, 5]
+    index = (place[0] * rows + place[1]) * columns + place[2]
+    with pytest.raises(CheckpointError) as caught:
+        carry_out(planned, tmp_path, Counting(1, NonFiniteWeight(index)))
+    assert str(place) in str(caught.value)
+    assert tensor.name in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [(lambda path: path.unlink(), "cannot open"), (lambda path: path.write_bytes(b"short"), "ends early")],
+)
+def test_a_source_that_changes_under_the_run_is_named(
+    sample_folder: Path, tmp_path: Path, damage: Callable[[Path], None], message: str
+) -> None:
+    source = tmp_path / "model"
+    source.mkdir()
+    for path in sample_folder.iterdir():
+        if path.is_file():
+            (source / path.name).write_bytes(path.read_bytes())
+    catalog = load_catalog()
+    checkpoint, scheme = open_checkpoint(str(source)), catalog.scheme("kimi-k2-int4")
+    rules = resolve_rules(scheme, catalog.policy)
+    plan = make_plan(checkpoint, catalog.architecture_of(checkpoint.config), scheme, rules)
+    damage(source / plan.files[-1])
+    with pytest.raises(CheckpointError, match=message):
+        carry_out((plan, checkpoint), tmp_path / "out", Counting())
+
+
+def test_prepare_is_called_once_before_the_first_chunk(planned: Planned, tmp_path: Path) -> None:
+    events: list[str] = []
+
+    class Prepared(Counting):
+        def prepare(self, job: Job) -> None:
+            events.append("prepare")
+
+        def quantize(self, weights: Weights, format: Format, out: Buffers) -> None:
+            events.append("quantize")
+            super().quantize(weights, format, out)
+
+    carry_out(planned, tmp_path, Prepared(), jobs=2)
+    assert events.count("prepare") == 1
+    assert events[0] == "prepare"
