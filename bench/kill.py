@@ -19,6 +19,8 @@ from bench.process import FailedError, apply
 from bench.unbroken import Unbroken, Watch, finish, partial, run_unbroken, start
 from bench.workspace import Workspace
 
+RENAMED = "after the rename"
+
 
 @dataclass(slots=True)
 class Tally:
@@ -28,19 +30,24 @@ class Tally:
     finished: int = 0
     looks: int = 0
 
+    @property
+    def kills(self) -> int:
+        """The kills that count: one after the rename interrupts nothing but the closing lines."""
+        return self.landed.total() - self.landed[RENAMED]
+
     def __str__(self) -> str:
         where = ", ".join(f"{count} {place}" for place, count in sorted(self.landed.items()))
         return (
-            f"{self.landed.total()} kills ({where}), {self.finished} finished outputs equal to an unbroken run, "
+            f"{self.kills} kills that count ({where}), {self.finished} finished outputs equal to an unbroken run, "
             f"{self.looks:,} looks at the output path, no unfinished folder there"
         )
 
 
 def kill_and_resume(space: Workspace, source: Path, unbroken: Unbroken, kills: int, rng: random.Random) -> Tally:
-    """Go on until `kills` have landed on a living process and the last output is finished."""
+    """Go on until `kills` have landed before the rename and the last output is finished."""
     tally, output = Tally(), space.output("kill")
-    while tally.landed.total() < kills or output.exists() or partial(output).exists():
-        more = tally.landed.total() < kills
+    while tally.kills < kills or output.exists() or partial(output).exists():
+        more = tally.kills < kills
         low = unbroken.partial_after if tally.landed.total() % 2 else 0.0
         if _one(source, output, unbroken, rng.uniform(low, unbroken.seconds) if more else None, tally):
             unbroken.check(output)
@@ -68,7 +75,7 @@ def _one(source: Path, output: Path, unbroken: Unbroken, delay: float | None, ta
 
 def _place(output: Path) -> str:
     if output.exists():
-        return "after the rename"
+        return RENAMED
     if not partial(output).exists():
         return "before any work"
     return "amid the work" if any(partial(output).glob("*.safetensors")) else "before the first shard"

@@ -47,9 +47,9 @@ class Bench:
     peer: str | None
     record: dict[str, dict[str, list[Run]]] = field(default_factory=dict)
 
-    def alternate(self, measure: str, sides: dict[str, Callable[[], Run]]) -> dict[str, list[Run]]:
+    def alternate(self, measure: str, sides: dict[str, Callable[[], Run]], cold: str = "") -> dict[str, list[Run]]:
         """`process.alternate`, kept in the record."""
-        runs = self.record[measure] = alternate(sides, self.rounds)
+        runs = self.record[measure] = alternate(sides, self.rounds, cold=cold)
         return runs
 
     def apply(self, model: str | Path) -> Callable[[], Run]:
@@ -102,7 +102,7 @@ def _peer(bench: Bench, name: str, size: str, limit: float) -> list[Row]:
         "apply": bench.apply(source),
         "llm-compressor": lambda: measured([*script, str(bench.space.output("peer"))]),
     }
-    runs = bench.alternate(name, sides)
+    runs = bench.alternate(name, sides, cold="llm-compressor")
     ours, theirs = median(runs["apply"]), median(runs["llm-compressor"])
     peak = max(run.rss for run in runs["llm-compressor"]) / GIGABYTE
     verdict = _compared(bench.space.root / "out-schemegen", bench.space.root / "out-peer")

@@ -66,11 +66,12 @@ def measured(command: Sequence[str], *, flush: bool = True) -> Run:
     return Run(seconds, _sync() if flush else 0.0, usage.ru_maxrss * RSS_UNIT)
 
 
-def alternate(sides: Mapping[str, Callable[[], Run]], rounds: int) -> dict[str, list[Run]]:
-    """Run every side once to warm up, then `rounds` times in turn, every other round backwards."""
+def alternate(sides: Mapping[str, Callable[[], Run]], rounds: int, *, cold: str = "") -> dict[str, list[Run]]:
+    """Run every side but the one named `cold` once to warm up, then all in turn, every other round backwards."""
     runs: dict[str, list[Run]] = {name: [] for name in sides}
-    for side in sides.values():
-        side()
+    for name, side in sides.items():
+        if name != cold:
+            side()
     for number in range(rounds):
         for name in list(sides)[:: -1 if number % 2 else 1]:
             runs[name].append(sides[name]())

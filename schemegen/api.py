@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,7 +94,7 @@ def apply(
         planned.totals.bytes_out,
         made.resumed_bytes,
         made.checks,
-        f"vllm serve {folder}",
+        f"vllm serve {shlex.quote(str(folder))}",
         planned.notes + made.report,
         tuple(file.name for file in checkpoint.unindexed),
     )

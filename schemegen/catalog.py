@@ -42,24 +42,25 @@ class Catalog:
 
     def backend(self, name: str) -> Backend:
         """A backend by name."""
-        return self.backends.get(name, self._notes)
+        return self.backends.get(name, self.notes)
 
     def architecture_of(self, config: Mapping[str, Any]) -> Architecture:
         """The architecture that answers to the config's model_type; UnknownNameError with suggestions otherwise."""
         model_type = config.get("model_type")
         by_type = {name: found for found in self.architectures for name in found.model_types}
         if not isinstance(model_type, str) or model_type not in by_type:
-            raise UnknownNameError("model_type", str(model_type), by_type, self._notes)
+            raise UnknownNameError("model_type", str(model_type), by_type, self.notes)
         return by_type[model_type]
 
     @property
-    def _notes(self) -> list[str]:
+    def notes(self) -> list[str]:
+        """Each failed plugin as a sentence: the name asked for may be that plugin's."""
         return [f"{failure} (it may have registered the name)" for failure in self.failures]
 
     def _find(self, given: str | Path, registry: Registry[_Model], load: Callable[[Path], _Model]) -> _Model:
         if isinstance(given, Path) or given.endswith(_FILE_SUFFIXES):
             return load(Path(given))
-        return registry.get(given, self._notes)
+        return registry.get(given, self.notes)
 
 
 def load_catalog() -> Catalog:

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from schemegen.checkpoint.model import Checkpoint
 from schemegen.errors import CheckpointError
-from schemegen.planner import Chunk, Plan
-from schemegen.scheme import Format
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from schemegen.checkpoint.model import Checkpoint
+    from schemegen.planner import Chunk, Plan
+    from schemegen.scheme import Format
 
 #: Buffers by piece suffix. Each is [matrices, rows, …] of the chunk, as unsigned integers of the stored item size.
 Buffers = Mapping[str, "NDArray[np.unsignedinteger[Any]]"]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from schemegen.backends.base import Buffers, Job, NonFiniteWeight, WeightBackend, Weights
 from schemegen.formats import group_of, storage_of
-from schemegen.planner import Action
-from schemegen.scheme import Format, Quantization
+
+if TYPE_CHECKING:
+    from schemegen.scheme import Format, Quantization
 
 _BITS: Final = (4, 8)
 
@@ -28,20 +29,13 @@ class NativeRtn(WeightBackend):
         return _weights_fault(format.weights)
 
     def prepare(self, job: Job) -> None:
-        """Load (at the very first run: compile) the kernels the plan needs, on one group of ones each."""
-        import numpy as np
+        """Load, at the very first run compile, the kernels that the plan needs."""
+        from schemegen.kernels.cpu import warm_up
 
-        for format_name, dtype in sorted(
-            {(t.format or "", t.source.dtype) for t in job.plan.tensors if t.action is Action.QUANTIZE}
-        ):
-            weights = job.plan.scheme.formats[format_name].weights
-            columns = weights.group_size or 32
-            bits = np.zeros((1, 1, columns), np.uint32 if dtype == "F32" else np.uint16)
-            out = {
-                "weight_packed": np.zeros((1, 1, columns * weights.num_bits // 32), np.uint32),
-                "weight_scale": np.zeros((1, 1, 1), bits.dtype),
-            }
-            self.quantize(Weights(bits, dtype), job.plan.scheme.formats[format_name], out)
+        for tensor in job.plan.tensors:
+            if tensor.format is not None:
+                weights = job.plan.format_of(tensor).weights
+                warm_up(tensor.source.dtype, weights.num_bits, group_of(weights, tensor.matrix_shape[1]))
 
     def quantize(self, weights: Weights, format: Format, out: Buffers) -> None:
         """Fill weight_packed and weight_scale."""

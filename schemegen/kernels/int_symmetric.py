@@ -10,6 +10,7 @@ the group size. What it returns takes pointers to weights [groups * group_size],
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -40,6 +41,7 @@ def smaller(a: Any, b: Any) -> Any:
     return select(b < a, b, a)
 
 
+@functools.cache
 def coder(floats: FloatFormat, num_bits: int) -> Callable[[Any, Any], Any]:
     """A function (weight, scale) → stored code."""
     low, high = f32(-(2 ** (num_bits - 1))), f32(2 ** (num_bits - 1) - 1)
@@ -55,6 +57,7 @@ def coder(floats: FloatFormat, num_bits: int) -> Callable[[Any, Any], Any]:
     return code
 
 
+@functools.cache
 def packer(floats: FloatFormat, num_bits: int) -> Callable[[Any, int, Any], Any]:
     """A function (weights, position, scale) → the word of the weights from that position on."""
     code, count = coder(floats, num_bits), 32 // num_bits
@@ -69,6 +72,7 @@ def packer(floats: FloatFormat, num_bits: int) -> Callable[[Any, int, Any], Any]
     return word
 
 
+@functools.cache
 def measurer(floats: FloatFormat, block: int) -> Callable[[Any, int, int], Any]:
     """A function (weights, start, size) → the largest magnitude, as bits: these grow with the value, NaN above all."""
     uint, magnitude = floats.uint, floats.magnitude
@@ -84,6 +88,7 @@ def measurer(floats: FloatFormat, block: int) -> Callable[[Any, int, int], Any]:
     return absmax
 
 
+@functools.cache
 def scaler(floats: FloatFormat, num_bits: int) -> Callable[[Any], Any]:
     """A function (absmax, as bits) → scale, as bits."""
     uint, epsilon, half_range = floats.uint, floats.epsilon, f32((2**num_bits - 1) / 2)

@@ -154,7 +154,8 @@ class Execution:
         given = out.pop("weight_shape", None)
         self.backend.quantize_chunk(self._job, chunk, out)
         if given is not None:
-            given[...] = chunk.tensor.matrix_shape
+            if given.size:
+                given[...] = chunk.tensor.matrix_shape
             out["weight_shape"] = given
         return [as_bytes(out[piece.name.rpartition(".")[2]]) for piece in chunk.tensor.pieces]
 

@@ -161,10 +161,6 @@ def test_without_stdout_and_stderr_a_command_still_runs(start: Start) -> None:
 
 
 ASCII = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
-SCHEME = """
-schema_version: 1
-name: größer
-"""
 
 
 def test_a_name_that_stdout_cannot_spell_is_escaped(start: Start) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,6 +81,14 @@ def test_version(cli: Cli) -> None:
     from importlib.metadata import version
 
     assert cli("--version").out == f"schemegen {version('schemegen')}\n"
+
+
+def test_python_m_is_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["somewhere/__main__.py", "--version"])
+    with pytest.raises(SystemExit) as left:
+        runpy.run_module("schemegen", run_name="__main__")
+    assert left.value.code == 0
+    assert capsys.readouterr().out.startswith("schemegen ")
 
 
 LATE = {"numpy", "numba", "pydantic", "rich", "torch", "yaml", "pluggy", "jinja2", "safetensors"}

@@ -36,6 +36,6 @@ def test_code_defines_the_symbol_and_leaves_numba_as_it_was() -> None:
 
 def test_a_kernel_that_needs_numba_at_run_time_is_refused() -> None:
     level = config.OPT
-    with pytest.raises(TypeError, match="the kernel calls .*NRT"):
+    with pytest.raises(TypeError, match=r"the kernel calls .*NRT"):
         emit(Source(total_of_a_copy, SIGNATURE), "copy", native.target_machine())
     assert config.OPT is level

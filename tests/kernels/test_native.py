@@ -102,9 +102,10 @@ def test_a_changed_source_is_compiled_again(
     sources, folder = tmp_path / "sources", tmp_path / "cache"
     sources.mkdir()
     monkeypatch.setattr(native, "HERE", sources)
+    uncached = native._fingerprint.__wrapped__
     for text in ("a = 1\n", "a = 2\n"):
         (sources / "bits.py").write_text(text)
-        monkeypatch.setattr(native, "_fingerprint", native._fingerprint.__wrapped__)
+        monkeypatch.setattr(native, "_fingerprint", uncached)
         fresh(folder)
     assert len(compilations) == 2
 

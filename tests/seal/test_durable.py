@@ -18,7 +18,7 @@ def test_a_copy_has_the_bytes_and_not_the_rights(tmp_path: Path) -> None:
     source.chmod(0o700)
     assert copy_file(source, target, 3_000_001) == file_digest(source)
     assert target.read_bytes() == source.read_bytes()
-    assert not os.access(target, os.X_OK) or not target.stat().st_mode & 0o111
+    assert not target.stat().st_mode & 0o111
 
 
 def test_a_copy_replaces_what_an_earlier_run_left(tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ def test_a_copy_replaces_what_an_earlier_run_left(tmp_path: Path) -> None:
 
 def test_a_file_that_changed_is_no_copy(tmp_path: Path) -> None:
     (tmp_path / "source").write_bytes(b"12345")
-    with pytest.raises(CheckpointError, match="source.*changed"):
+    with pytest.raises(CheckpointError, match=r"source.*changed"):
         copy_file(tmp_path / "source", tmp_path / "target", 4)
 
 
@@ -55,16 +55,17 @@ def test_a_place_that_takes_nothing_is_the_outputs_fault(tmp_path: Path) -> None
 def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "source").write_bytes(b"1" * (1 << 22))
     (tmp_path / "target").symlink_to("/dev/full")
-    with pytest.raises(OutputError, match="No space left.*run the same command again"):
+    with pytest.raises(OutputError, match=r"No space left.*run the same command again"):
         copy_file(tmp_path / "source", tmp_path / "target", 1 << 22)
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="no /proc here to name a descriptor's file")
 def test_files_and_all_folders_on_the_way_are_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     for name in ("a/b/c", "a/d", "e"):
         (tmp_path / name).touch()
     flushed: list[str] = []
-    monkeypatch.setattr(os, "fsync", lambda fd: flushed.append(os.readlink(f"/proc/self/fd/{fd}")))
+    monkeypatch.setattr(os, "fsync", lambda fd: flushed.append(str(Path(f"/proc/self/fd/{fd}").readlink())))
     sync(tmp_path, ["a/b/c", "e"])
     expected = [tmp_path / "a/b/c", tmp_path / "e", tmp_path / "a/b", tmp_path / "a", tmp_path]
     assert flushed == [str(path) for path in expected]

@@ -1,0 +1,73 @@
+"""A finished run to seal again: its shards, plan, source and digests."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import schemegen
+from schemegen.architectures.qwen3_5_moe import QWEN3_5_MOE
+from schemegen.checkpoint.identity import source_identity
+from schemegen.checkpoint.local import open_local
+from schemegen.digests import digest
+from schemegen.seal import Sealing
+
+MakeSealing = Callable[..., Sealing]
+
+
+@pytest.fixture(scope="session")
+def finished(sample_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The output of a whole run over the sample; nobody may change it."""
+    output = tmp_path_factory.mktemp("finished") / "out"
+    schemegen.apply("kimi-k2-int4", sample_folder, output)
+    return output
+
+
+@pytest.fixture
+def source(sample_folder: Path, tmp_path: Path) -> Path:
+    """A source of the test's own."""
+    return Path(shutil.copytree(sample_folder, tmp_path / "model"))
+
+
+@pytest.fixture
+def shards(finished: Path, tmp_path: Path) -> Path:
+    """A folder with nothing but the finished shards."""
+    folder = tmp_path / "quirk.partial"
+    folder.mkdir()
+    for shard in finished.glob("*.safetensors"):
+        shutil.copy(shard, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def make_sealing() -> MakeSealing:
+    """A factory: source folder, folder of shards, and fields to change of plan and checkpoint → what is to seal."""
+
+    def make(source: Path, shards: Path, *policies: str, **changes: Any) -> Sealing:
+        plan = schemegen.plan("kimi-k2-int4", source, policies=policies)
+        checkpoint = open_local(source)
+        planned = {name: value for name, value in changes.items() if name in ("model_id", "notes")}
+        changed = {name: value for name, value in changes.items() if name not in ("notes", "report")}
+        return Sealing(
+            plan=replace(plan, **planned),
+            checkpoint=replace(checkpoint, **changed),
+            architecture=QWEN3_5_MOE,
+            identity=source_identity(checkpoint),
+            digests={path.name: _digests(path) for path in shards.glob("*.safetensors")},
+            backend="a-backend",
+            versions={"numpy": "2.0"},
+            report=changes.get("report", ()),
+        )
+
+    return make
+
+
+def _digests(path: Path) -> list[tuple[int, int, str]]:
+    """Digests of runs of a megabyte, last first."""
+    raw, step = path.read_bytes(), 1 << 20
+    return [(at, len(raw[at : at + step]), digest([raw[at : at + step]])) for at in range(0, len(raw), step)][::-1]

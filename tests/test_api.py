@@ -1,0 +1,313 @@
+"""apply, plan, verify and inspect as a library user calls them, on real folders."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import namedtuple
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+import schemegen
+from bench.compare import file_differences, tensor_differences
+from schemegen.checkpoint.sample import write_sample
+from schemegen.errors import (
+    CheckpointError,
+    OutputError,
+    SchemeFileError,
+    SchemegenError,
+    UnknownNameError,
+    UnsupportedError,
+)
+from schemegen.runner import produce
+
+KIMI = "kimi-k2-int4"
+
+
+@pytest.fixture
+def model(tmp_path: Path, sample_folder: Path) -> Path:
+    """A sample that a test may change."""
+    return Path(shutil.copytree(sample_folder, tmp_path / "model"))
+
+
+@pytest.fixture(scope="module")
+def made(sample_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The finished output for the sample; nobody may change it."""
+    return schemegen.apply(KIMI, sample_folder, tmp_path_factory.mktemp("made") / "out").path
+
+
+def same_folder(left: Path, right: Path) -> list[str]:
+    return list(file_differences(left, right))
+
+
+def test_apply_reports_what_it_made(sample_folder: Path, tmp_path: Path) -> None:
+    result = schemegen.apply(KIMI, sample_folder, tmp_path / "my model")
+    assert result.status == "written"
+    assert (result.bytes_in, result.bytes_out) == result.plan.totals[2:4]
+    assert result.serve == f"vllm serve '{tmp_path / 'my model'}'"
+    assert result.checks
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["my model"]
+
+
+def test_the_default_output_is_named_after_model_and_scheme(
+    sample_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert schemegen.apply(KIMI, sample_folder).path == Path("qwen3.6-moe-kimi-k2-int4")
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 8])
+def test_bytes_do_not_depend_on_jobs(made: Path, sample_folder: Path, tmp_path: Path, jobs: int) -> None:
+    schemegen.apply(KIMI, sample_folder, tmp_path / "out", jobs=jobs)
+    assert same_folder(made, tmp_path / "out") == []
+
+
+@pytest.mark.parametrize("experts", ["fused", "separate"])
+@pytest.mark.parametrize("mtp_experts", ["fused", "separate"])
+def test_tensors_do_not_depend_on_the_expert_layout(
+    made: Path, tmp_path: Path, experts: Literal["fused", "separate"], mtp_experts: Literal["fused", "separate"]
+) -> None:
+    write_sample("qwen3.6-moe", tmp_path / "model", experts=experts, mtp_experts=mtp_experts)
+    schemegen.apply(KIMI, tmp_path / "model", tmp_path / "out")
+    assert list(tensor_differences(made, tmp_path / "out")) == []
+    schemegen.verify(tmp_path / "out", tmp_path / "model")
+
+
+def test_the_same_result_again_is_found(sample_folder: Path, tmp_path: Path) -> None:
+    first = schemegen.apply(KIMI, sample_folder, tmp_path / "out")
+    times = {path: path.stat().st_mtime_ns for path in first.path.rglob("*")}
+    again = schemegen.apply(KIMI, sample_folder, tmp_path / "out")
+    assert again.status == "unchanged"
+    assert {path: path.stat().st_mtime_ns for path in first.path.rglob("*")} == times
+
+
+def test_another_result_is_refused_unless_overwritten(sample_folder: Path, tmp_path: Path, made: Path) -> None:
+    out = schemegen.apply(KIMI, sample_folder, tmp_path / "out", policies=["keep-mtp"]).path
+    with pytest.raises(OutputError, match="is not this result"):
+        schemegen.apply(KIMI, sample_folder, out)
+    schemegen.apply(KIMI, sample_folder, out, overwrite=True)
+    assert same_folder(made, out) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("name", ["thesis.txt", ".hidden"])
+def test_a_folder_that_is_no_model_is_never_overwritten(sample_folder: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(OutputError, match="does not look like a model"):
+        schemegen.apply(KIMI, sample_folder, tmp_path, overwrite=True)
+    assert (tmp_path / name).read_text() == "mine"
+
+
+def test_the_working_folder_is_never_overwritten(
+    sample_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(OutputError, match="working folder"):
+        schemegen.apply(KIMI, sample_folder, ".", overwrite=True)
+
+
+def test_a_file_at_the_output_is_refused(sample_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("a file")
+    for overwrite in (False, True):
+        with pytest.raises(OutputError):
+            schemegen.apply(KIMI, sample_folder, tmp_path / "out", overwrite=overwrite)
+    assert (tmp_path / "out").read_text() == "a file"
+
+
+class Interrupt:
+    """A Progress that interrupts after some bytes."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def start(self, label: str, total: int, done: int = 0) -> None:
+        """Nothing."""
+
+    def advance(self, nbytes: int) -> None:
+        """Raise once enough is done."""
+        self.left -= nbytes
+        if self.left <= 0:
+            raise KeyboardInterrupt
+
+    def finish(self) -> None:
+        """Nothing."""
+
+
+@pytest.mark.parametrize("after", [1, 1_000_000, 5_000_000, 7_500_000])
+def test_an_interrupted_run_leaves_no_output_and_resumes_to_equal_bytes(
+    sample_folder: Path, tmp_path: Path, made: Path, after: int
+) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        schemegen.apply(KIMI, sample_folder, out, progress=Interrupt(after))
+    assert not out.exists()
+    result = schemegen.apply(KIMI, sample_folder, out)
+    assert result.resumed_bytes > 0
+    assert same_folder(made, out) == []
+
+
+STEPS = ["seal", "check_unread", "_check_source_unchanged"]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_crash_at_a_late_step_resumes_to_equal_bytes(
+    sample_folder: Path, tmp_path: Path, made: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def crash(*_: object, **__: object) -> Iterator[str]:
+        raise RuntimeError("crash")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(produce, step, crash)
+        with pytest.raises(RuntimeError):
+            schemegen.apply(KIMI, sample_folder, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    schemegen.apply(KIMI, sample_folder, tmp_path / "out")
+    assert same_folder(made, tmp_path / "out") == []
+
+
+def test_a_crash_between_state_and_rename_resumes_after_a_full_check(
+    sample_folder: Path, tmp_path: Path, made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(*_: object) -> None:
+        raise RuntimeError("crash")
+
+    out, partial = tmp_path / "out", tmp_path / "out.partial"
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", crash)
+        with pytest.raises(RuntimeError):
+            schemegen.apply(KIMI, sample_folder, out)
+    assert not (partial / ".schemegen").exists()
+    with pytest.raises(OutputError, match="different run"):
+        schemegen.apply(KIMI, sample_folder, out, policies=["keep-mtp"])
+    schemegen.apply(KIMI, sample_folder, out)
+    assert same_folder(made, out) == []
+
+
+def test_a_partial_output_of_another_run_is_refused_by_name(sample_folder: Path, tmp_path: Path, made: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        schemegen.apply(KIMI, sample_folder, out, policies=["keep-mtp"], progress=Interrupt(1))
+    with pytest.raises(OutputError, match="rules: there"):
+        schemegen.apply(KIMI, sample_folder, out)
+    schemegen.apply(KIMI, sample_folder, out, restart=True)
+    assert same_folder(made, out) == []
+
+
+def test_a_source_that_changed_between_two_runs_is_refused(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        schemegen.apply(KIMI, model, tmp_path / "out", progress=Interrupt(1))
+    shard = next(model.glob("*.safetensors"))
+    data = bytearray(shard.read_bytes())
+    data[-1] ^= 1
+    shard.write_bytes(data)
+    with pytest.raises(OutputError, match="source: there"):
+        schemegen.apply(KIMI, model, tmp_path / "out")
+
+
+def test_unindexed_weights_are_named_and_left_out(model: Path, tmp_path: Path) -> None:
+    (model / "extra.bin").write_bytes(b"weights")
+    result = schemegen.apply(KIMI, model, tmp_path / "out")
+    assert result.unindexed == ("extra.bin",)
+    assert not (tmp_path / "out/extra.bin").exists()
+
+
+def test_an_unindexed_mtp_block_is_an_error_unless_dropped(model: Path, tmp_path: Path) -> None:
+    index = json.loads((model / "model.safetensors.index.json").read_text())
+    last = max(index["weight_map"].values())
+    index["weight_map"] = {name: shard for name, shard in index["weight_map"].items() if shard != last}
+    (model / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(CheckpointError, match="MTP"):
+        schemegen.apply(KIMI, model, tmp_path / "out")
+    result = schemegen.apply(KIMI, model, tmp_path / "out", unindexed="drop")
+    assert result.unindexed == (last,)
+    assert any("promises an MTP block" in note for note in result.notes)
+
+
+@pytest.mark.parametrize("bits", [0x7F80, 0xFF80, 0x7FC0])
+def test_nan_and_infinity_are_named_with_tensor_and_position(model: Path, tmp_path: Path, bits: int) -> None:
+    plan = schemegen.plan(KIMI, model)
+    tensor = [tensor for tensor in plan.tensors if tensor.format is not None][-1]
+    _, rows, columns = tensor.source.shape
+    with (model / tensor.source.file).open("r+b") as file:
+        file.seek(tensor.source.offset + ((2 * rows + 3) * columns + 7) * 2)
+        file.write(bits.to_bytes(2, "little"))
+    with pytest.raises(CheckpointError) as caught:
+        schemegen.apply(KIMI, model, tmp_path / "out")
+    assert tensor.name in str(caught.value)
+    assert "[2, 3, 7]" in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_kept_tensors_may_hold_anything(model: Path, tmp_path: Path) -> None:
+    tensor = next(tensor for tensor in schemegen.plan(KIMI, model).tensors if tensor.format is None)
+    with (model / tensor.source.file).open("r+b") as file:
+        file.seek(tensor.source.offset)
+        file.write((0x7FC0).to_bytes(2, "little"))
+    schemegen.verify(schemegen.apply(KIMI, model, tmp_path / "out").path, model)
+
+
+def test_free_space_is_checked_first(sample_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10, 9, 1_000_000))
+    with pytest.raises(OutputError, match=r"needs .* GB more and 0.00 GB are free"):
+        schemegen.apply(KIMI, sample_folder, tmp_path / "out")
+    assert list((tmp_path / "out.partial").glob("*.safetensors")) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda m: schemegen.plan("kimi-k2-int", m), UnknownNameError, "did you mean kimi-k2-int4"),
+        (lambda m: schemegen.plan(KIMI, m, policies=["keep-mpt"]), UnknownNameError, "keep-mtp"),
+        (lambda m: schemegen.apply(KIMI, m, "o", backend="nativ-rtn"), UnknownNameError, "native-rtn"),
+        (lambda m: schemegen.apply(KIMI, m, "o", device="cuda:0"), UnsupportedError, "cuda:0"),
+        (lambda m: schemegen.plan("none.yaml", m), SchemeFileError, "none.yaml: cannot be read"),
+        (lambda m: schemegen.verify("nowhere"), OutputError, "no folder"),
+        (lambda m: schemegen.verify(m), SchemegenError, "not a finished output"),
+        (lambda m: schemegen.plan(KIMI, "Qwen/Qwen3.6-35B-A3B"), UnsupportedError, "Hub"),
+    ],
+)
+def test_bad_requests_get_one_sentence_and_write_nothing(
+    sample_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    call: object,
+    error: type[Exception],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error, match=message):
+        call(sample_folder)  # type: ignore[operator]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_model_type_is_an_error(model: Path, tmp_path: Path) -> None:
+    config = json.loads((model / "config.json").read_text()) | {"model_type": "qwen3_5_moee"}
+    (model / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UnknownNameError, match="did you mean qwen3_5_moe"):
+        schemegen.plan(KIMI, model)
+
+
+def test_an_output_cannot_be_quantized_again(made: Path, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="quantiz"):
+        schemegen.apply(KIMI, made, tmp_path / "twice")
+
+
+def test_inspect_counts_what_is_there(sample_folder: Path, made: Path) -> None:
+    found = schemegen.inspect(sample_folder)
+    assert sum(row.tensors for row in found.rows) == found.tensors == 124
+    assert {row.layout for row in found.rows} == {"", "fused"}
+    assert schemegen.inspect(made).quantization is not None
+
+
+def test_a_scheme_file_and_a_scheme_object_work_like_a_name(sample_folder: Path) -> None:
+    path = Path(__file__).parents[1] / "schemes" / f"{KIMI}.yaml"
+    by_name = schemegen.plan(KIMI, sample_folder)
+    assert schemegen.plan(path, sample_folder) == by_name
+    assert schemegen.plan(str(path), sample_folder) == by_name
+    assert schemegen.plan(schemegen.load_scheme(path), sample_folder) == by_name

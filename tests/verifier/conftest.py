@@ -1,0 +1,85 @@
+"""Finished outputs to damage, and ways to damage them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import schemegen
+from schemegen.architectures.qwen3_5_moe import QWEN3_5_MOE
+from schemegen.checkpoint.local import open_local
+from schemegen.digests import digest, file_digest
+from schemegen.errors import VerificationError
+from schemegen.manifest import Tile, read_manifest, write_manifest
+from schemegen.progress import Progress, Silent
+from schemegen.verifier import Report, verify_folder
+
+Verify = Callable[..., Report]
+Findings = Callable[..., list[str]]
+
+
+@pytest.fixture(scope="session")
+def finished(sample_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The output of a whole run over the sample; nobody may change it."""
+    output = tmp_path_factory.mktemp("finished") / "out"
+    schemegen.apply("kimi-k2-int4", sample_folder, output)
+    return output
+
+
+@pytest.fixture
+def output(finished: Path, tmp_path: Path) -> Path:
+    """An output of the test's own."""
+    return Path(shutil.copytree(finished, tmp_path / "out"))
+
+
+@pytest.fixture(scope="session")
+def verify() -> Verify:
+    """A factory: output, source or None, jobs, progress → the report."""
+
+    def run(output: Path, source: Path | None = None, jobs: int = 2, progress: Progress | None = None) -> Report:
+        manifest = read_manifest(output)
+        checkpoint = None if source is None else open_local(source)
+        plan = None if source is None else schemegen.plan("kimi-k2-int4", source)
+        return verify_folder(
+            output, manifest, plan, checkpoint, architecture=QWEN3_5_MOE, jobs=jobs, progress=progress or Silent()
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def findings(verify: Verify) -> Findings:
+    """A factory: output and source or None → the findings."""
+
+    def run(output: Path, source: Path | None = None, jobs: int = 2) -> list[str]:
+        try:
+            verify(output, source, jobs)
+        except VerificationError as error:
+            return list(error.findings)
+        return []
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def forge() -> Callable[[Path], None]:
+    """Makes the manifest of an output true again after a change, as somebody who wants to be believed would."""
+
+    def run(output: Path) -> None:
+        manifest = read_manifest(output)
+        shards = {file: _tiles(output / file, tiles) for file, tiles in manifest.shards.items()}
+        files = {name: file_digest(output / name) for name in manifest.files}
+        write_manifest(output, manifest.model_copy(update={"shards": shards, "files": files}))
+
+    return run
+
+
+def _tiles(path: Path, tiles: tuple[Tile, ...]) -> tuple[Tile, ...]:
+    raw, end, found = path.read_bytes(), 0, []
+    for tile in tiles:
+        found.append(Tile(tile.nbytes, digest([raw[end : end + tile.nbytes]])))
+        end += tile.nbytes
+    return tuple(found)
