@@ -112,9 +112,15 @@ def verify(
         raise OutputError(f"no folder {place}; give the folder that apply wrote")
     manifest = read_manifest(place)
     checkpoint = None if against is None else open_checkpoint(str(against))
-    planned = None if checkpoint is None else _replanned(manifest, checkpoint)
+    planned, architecture = (None, None) if checkpoint is None else _replanned(manifest, checkpoint)
     return verify_folder(
-        place, manifest, planned, checkpoint, jobs=jobs or default_jobs(), progress=progress or Silent()
+        place,
+        manifest,
+        planned,
+        checkpoint,
+        architecture=architecture,
+        jobs=jobs or default_jobs(),
+        progress=progress or Silent(),
     )
 
 
@@ -141,8 +147,8 @@ def _planned(
     return make_plan(checkpoint, architecture, found, rules), architecture
 
 
-def _replanned(manifest: Manifest, checkpoint: Checkpoint) -> Plan:
+def _replanned(manifest: Manifest, checkpoint: Checkpoint) -> tuple[Plan, Architecture]:
     """The plan of a finished output again: the manifest holds scheme and rules in full, so no name is looked up."""
     architecture = load_catalog().architecture_of(checkpoint.config)
     rules = [ResolvedRule.from_dict(rule) for rule in manifest.rules]
-    return make_plan(checkpoint, architecture, manifest.scheme, rules)
+    return make_plan(checkpoint, architecture, manifest.scheme, rules), architecture

@@ -31,7 +31,7 @@ _SEALED: Final = re.compile(rb',\n  "digest": "([0-9a-f]{32})"\n}\n\Z')
 
 def _plain_name(name: str) -> str:
     path = PurePosixPath(name)
-    if not path.parts or path.is_absolute() or ".." in path.parts or "\\" in name or path.as_posix() != name:
+    if not path.parts or path.is_absolute() or ".." in path.parts or path.as_posix() != name:
         raise ValueError(f"{name!r} is no plain file name within the folder")
     return name
 

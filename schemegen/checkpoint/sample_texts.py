@@ -1,10 +1,12 @@
-"""The sample's files that are not weights: config, byte-level tokenizer, processors, card; text only, made in place."""
+"""The sample's files that are not weights: config, tokenizer, processors and card, all made in place."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from typing import Any, Final
+
+from schemegen.checkpoint.sample_tokenizer import CHAT_TEMPLATE, TOKEN_IDS, tokenizer, tokenizer_config
 
 HIDDEN: Final = 256
 EXPERTS: Final = 8
@@ -27,40 +29,7 @@ PATCH: Final = (3, 2, 16, 16)
 MERGE: Final = 2
 POSITIONS: Final = 64
 
-SPECIAL_TOKENS: Final = (
-    "<|endoftext|>",
-    "<|im_start|>",
-    "<|im_end|>",
-    "<|vision_start|>",
-    "<|vision_end|>",
-    "<|image_pad|>",
-    "<|video_pad|>",
-)
-_ID: Final = {token: 256 + position for position, token in enumerate(SPECIAL_TOKENS)}
 _TORCH_DTYPES: Final = {"BF16": "bfloat16", "F16": "float16", "F32": "float32"}
-
-_CHAT_TEMPLATE: Final = """\
-{%- for message in messages %}
-    {{- '<|im_start|>' + message.role + '\\n' }}
-    {%- if message.content is string %}
-        {{- message.content }}
-    {%- else %}
-        {%- for part in message.content %}
-            {%- if part.type == 'image' %}
-                {{- '<|vision_start|><|image_pad|><|vision_end|>' }}
-            {%- elif part.type == 'video' %}
-                {{- '<|vision_start|><|video_pad|><|vision_end|>' }}
-            {%- else %}
-                {{- part.text }}
-            {%- endif %}
-        {%- endfor %}
-    {%- endif %}
-    {{- '<|im_end|>\\n' }}
-{%- endfor %}
-{%- if add_generation_prompt %}
-    {{- '<|im_start|>assistant\\n' }}
-{%- endif %}
-"""
 
 _README: Final = """\
 ---
@@ -89,9 +58,9 @@ def sample_texts(dtype: str) -> dict[str, str]:
     return {
         "config.json": _json(_config(_TORCH_DTYPES[dtype])),
         "generation_config.json": _json(_GENERATION),
-        "tokenizer.json": _json(_tokenizer()),
-        "tokenizer_config.json": _json(_tokenizer_config()),
-        "chat_template.jinja": _CHAT_TEMPLATE,
+        "tokenizer.json": _json(tokenizer()),
+        "tokenizer_config.json": _json(tokenizer_config()),
+        "chat_template.jinja": CHAT_TEMPLATE,
         "preprocessor_config.json": _json(_processor("Qwen2VLImageProcessorFast", "image")),
         "video_preprocessor_config.json": _json(_processor("Qwen3VLVideoProcessor", "video")),
         "README.md": _README,
@@ -107,15 +76,15 @@ def _json(value: Mapping[str, Any]) -> str:
 def _config(dtype: str) -> dict[str, Any]:
     return {
         "architectures": ["Qwen3_5MoeForConditionalGeneration"],
-        "image_token_id": _ID["<|image_pad|>"],
+        "image_token_id": TOKEN_IDS["<|image_pad|>"],
         "model_type": "qwen3_5_moe",
         "text_config": _text_config(dtype),
         "tie_word_embeddings": False,
         "transformers_version": "4.57.1",
-        "video_token_id": _ID["<|video_pad|>"],
+        "video_token_id": TOKEN_IDS["<|video_pad|>"],
         "vision_config": _vision_config(),
-        "vision_end_token_id": _ID["<|vision_end|>"],
-        "vision_start_token_id": _ID["<|vision_start|>"],
+        "vision_end_token_id": TOKEN_IDS["<|vision_end|>"],
+        "vision_start_token_id": TOKEN_IDS["<|vision_start|>"],
     }
 
 
@@ -125,7 +94,7 @@ def _text_config(dtype: str) -> dict[str, Any]:
         "attention_dropout": 0.0,
         "attn_output_gate": True,
         "dtype": dtype,
-        "eos_token_id": _ID["<|endoftext|>"],
+        "eos_token_id": TOKEN_IDS["<|endoftext|>"],
         "full_attention_interval": len(LAYERS),
         "head_dim": HEAD_WIDTH,
         "hidden_act": "silu",
@@ -185,10 +154,10 @@ def _vision_config() -> dict[str, Any]:
 
 
 _GENERATION: Final = {
-    "bos_token_id": _ID["<|endoftext|>"],
+    "bos_token_id": TOKEN_IDS["<|endoftext|>"],
     "do_sample": True,
-    "eos_token_id": [_ID["<|im_end|>"], _ID["<|endoftext|>"]],
-    "pad_token_id": _ID["<|endoftext|>"],
+    "eos_token_id": [TOKEN_IDS["<|im_end|>"], TOKEN_IDS["<|endoftext|>"]],
+    "pad_token_id": TOKEN_IDS["<|endoftext|>"],
     "temperature": 0.7,
     "top_k": 20,
     "top_p": 0.8,
@@ -206,56 +175,4 @@ def _processor(kind: str, medium: str) -> dict[str, Any]:
         "processor_class": "Qwen3VLProcessor",
         "size": {"longest_edge": 16777216, "shortest_edge": 4096},
         "temporal_patch_size": PATCH[1],
-    }
-
-
-def _tokenizer() -> dict[str, Any]:
-    """A byte-level BPE without merges: the id of a byte is its value, the special tokens follow."""
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [{"id": number, "content": token, **flags} for token, number in _ID.items()],
-        "normalizer": None,
-        "pre_tokenizer": byte_level,
-        "post_processor": byte_level,
-        "decoder": byte_level,
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": None,
-            "continuing_subword_prefix": "",
-            "end_of_word_suffix": "",
-            "fuse_unk": False,
-            "byte_fallback": False,
-            "ignore_merges": False,
-            "vocab": {letter: byte for byte, letter in enumerate(_byte_letters())},
-            "merges": [],
-        },
-    }
-
-
-def _byte_letters() -> list[str]:
-    """The visible letter that byte-level BPE writes for each byte: its own if it has one, else one from 256 on."""
-    visible = {*range(33, 127), *range(161, 173), *range(174, 256)}
-    hidden = [byte for byte in range(256) if byte not in visible]
-    return [chr(byte if byte in visible else 256 + hidden.index(byte)) for byte in range(256)]
-
-
-def _tokenizer_config() -> dict[str, Any]:
-    flags = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
-    return {
-        "add_bos_token": False,
-        "add_prefix_space": False,
-        "added_tokens_decoder": {str(number): {"content": token, **flags} for token, number in _ID.items()},
-        "bos_token": None,
-        "chat_template": _CHAT_TEMPLATE,
-        "clean_up_tokenization_spaces": False,
-        "eos_token": "<|im_end|>",
-        "model_max_length": 4096,
-        "pad_token": "<|endoftext|>",
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "unk_token": None,
     }

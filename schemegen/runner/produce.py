@@ -8,7 +8,7 @@ import time
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from schemegen.architectures.base import Architecture
 from schemegen.backends.base import Backend
@@ -26,7 +26,9 @@ from schemegen.seal import Sealing, seal
 from schemegen.verifier import check_unread, verify_folder
 from schemegen.writer import FileSink
 
-_SPACE_RESERVE = 16 << 20
+#: Bytes on disk beside the tensors: headers, index and manifest for each stored tensor, and for each run.
+_BYTES_A_NAME: Final = 500
+_BYTES_A_RUN: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +196,9 @@ def _sealing(order: Order, shards: tuple[ShardIdentity, ...], outcome: Outcome) 
 
 def _check_space(order: Order, workspace: Workspace, scratch: int) -> None:
     side = sum(file.size for file in order.checkpoint.side_files)
-    needed = order.plan.totals.bytes_out + side + scratch + _SPACE_RESERVE - workspace.written_bytes()
+    totals = order.plan.totals
+    beside = side + scratch + totals.tensors_out * _BYTES_A_NAME + _BYTES_A_RUN
+    needed = totals.bytes_out + beside - workspace.written_bytes()
     free = shutil.disk_usage(workspace.folder).free
     if needed > free:
         raise OutputError(

@@ -25,9 +25,8 @@ from schemegen.manifest import (
 )
 from schemegen.planner import Plan
 from schemegen.seal.card import card
-from schemegen.seal.durable import copy_file, sync, write_file
+from schemegen.seal.durable import copy_file, sync, write_file, writing
 from schemegen.seal.texts import index_text, spliced_config
-from schemegen.writer import data_bytes, header_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ def seal(folder: Path, sealing: Sealing) -> Manifest:
     OutputError when the disk refuses or the digests do not cover the shards, CheckpointError when the source changed.
     """
     plan = sealing.plan
-    shards = {file: tile(file, _size(plan, file), sealing.digests.get(file, ())) for file in plan.files}
+    shards = {file: tile(file, _size(folder / file), sealing.digests.get(file, ())) for file in plan.files}
     files = {**_copy_side_files(folder, sealing.checkpoint), **_write_texts(folder, sealing)}
     sync(folder, [*files, *shards])
     manifest = _manifest(sealing, files, shards)
@@ -63,8 +62,9 @@ def seal(folder: Path, sealing: Sealing) -> Manifest:
     return manifest
 
 
-def _size(plan: Plan, file: str) -> int:
-    return len(header_of(plan, file)) + data_bytes(plan, file)
+def _size(path: Path) -> int:
+    with writing(path):
+        return path.stat().st_size
 
 
 def _copy_side_files(folder: Path, checkpoint: Checkpoint) -> dict[str, str]:

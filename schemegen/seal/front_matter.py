@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from schemegen.checkpoint.model import Checkpoint
@@ -11,8 +11,10 @@ from schemegen.manifest import CARD_NAME
 
 _INHERITED: Final = ("license", "license_name", "license_link", "language", "pipeline_tag", "tags")
 _LISTS: Final = frozenset({"language", "tags"})
-_MAX_BYTES: Final = 64 << 10
-_MAX_ITEMS: Final = 200
+_MAX_BYTES: Final = 4 << 20
+_MAX_FIELD: Final = 8 << 10
+_MAX_BRACKETS: Final = 8
+_CONTINUES: Final = frozenset({"", " ", "\t", "-", "#"})
 _HUB_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 _BLOCK: Final = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
 
@@ -32,31 +34,41 @@ def front_matter_of(checkpoint: Checkpoint) -> dict[str, Any]:
     except OSError:
         return {}
     block = _BLOCK.match(text)
-    return _plain(_parsed(block[1])) if block else {}
+    fields = map(_parsed, _fields(block[1])) if block else ()
+    return {key: value for field in fields for key, value in field.items() if _is_plain(key, value)}
 
 
-def _parsed(text: str) -> Mapping[str, Any]:
+def _fields(block: str) -> Iterator[str]:
+    """The text of every inherited field. Only these are parsed: cards carry long tables, and YAML can be a bomb."""
+    lines: list[str] = []
+    for line in [*block.splitlines(), "end:"]:
+        if lines and line[:1] in _CONTINUES:
+            lines.append(line)
+            continue
+        field = "\n".join(lines)
+        if field.partition(":")[0] in _INHERITED and len(field) <= _MAX_FIELD:
+            yield field
+        lines = [line]
+
+
+def _parsed(field: str) -> Mapping[str, Any]:
     import yaml
 
+    # The scanner takes quadratic time over nested brackets, and a list of words needs one pair.
+    if field.count("[") + field.count("{") > _MAX_BRACKETS:
+        return {}
     try:
-        # Aliases are how YAML bombs are made; BaseLoader reads every scalar as text, the language `no` too.
-        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text, yaml.BaseLoader)):
-            return {}
-        found = yaml.load(text, yaml.BaseLoader)
+        # BaseLoader reads every scalar as text, the language `no` too.
+        found = yaml.load(field, yaml.BaseLoader)
     except (yaml.YAMLError, RecursionError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def _plain(found: Mapping[str, Any]) -> dict[str, Any]:
-    kept: dict[str, Any] = {}
-    for key in _INHERITED:
-        value = found.get(key)
-        if isinstance(value, str) and value:
-            kept[key] = value
-        elif key in _LISTS and isinstance(value, list) and all(isinstance(item, str) for item in value):
-            kept[key] = value[:_MAX_ITEMS]
-    return kept
+def _is_plain(key: str, value: object) -> bool:
+    if key in _LISTS and isinstance(value, list):
+        return all(isinstance(item, str) for item in value)
+    return isinstance(value, str) and value != ""
 
 
 def rendered(inherited: Mapping[str, Any], base_model: str | None) -> str:

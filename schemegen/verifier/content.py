@@ -12,6 +12,7 @@ from pathlib import Path
 from schemegen.checkpoint.headers import Header
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.digests import digest
+from schemegen.errors import VerificationError
 from schemegen.manifest import Manifest, Tile
 from schemegen.planner import Action, Chunk, Plan, PlannedTensor, chunks_of
 from schemegen.progress import Progress
@@ -139,7 +140,7 @@ def _work_off(work: Iterator[_Work], jobs: int, findings: Findings, progress: Pr
                 do = next(work, None)
             if do is None:
                 return
-            done = do(memory)
+            done = _done(do, memory, findings)
             with lock:
                 findings.bytes_read += done
             progress.advance(done)
@@ -150,3 +151,12 @@ def _work_off(work: Iterator[_Work], jobs: int, findings: Findings, progress: Pr
                 future.result()
         finally:
             stop.set()
+
+
+def _done(do: _Work, memory: Memory, findings: Findings) -> int:
+    """Do a piece of work; a file that cannot be read is a finding like any other."""
+    try:
+        return do(memory)
+    except VerificationError as error:
+        findings.found.extend(error.findings)
+        return 0

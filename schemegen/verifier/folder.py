@@ -9,6 +9,7 @@ from schemegen.architectures.base import Architecture
 from schemegen.checkpoint.identity import source_identity
 from schemegen.checkpoint.local import CONFIG_NAME
 from schemegen.checkpoint.model import Checkpoint
+from schemegen.checkpoint.reading import reading
 from schemegen.digests import file_digest
 from schemegen.engines import declaration_faults
 from schemegen.errors import VerificationError
@@ -100,11 +101,16 @@ def _check_side_files(digests: Mapping[str, str], checkpoint: Checkpoint, findin
     for name, copy in names.items():
         if copy not in digests:
             findings.add(f"{copy} is missing, the source's {name}")
-        elif digests[copy] != file_digest(checkpoint.path(name)):
+        elif digests[copy] != _source_digest(checkpoint, name):
             findings.add(f"{copy} is not the source's {name}")
     for name in sorted(digests.keys() - set(names.values()) - own):
         findings.add(f"{name} is no file of the source")
     findings.checked(f"{counted(len(names), 'side file')} as in the source")
+
+
+def _source_digest(checkpoint: Checkpoint, name: str) -> str:
+    with reading(f"file {name!r}"):
+        return file_digest(checkpoint.path(name))
 
 
 def _check_config(

@@ -84,13 +84,15 @@ def test_f32_narrows_to_the_nearest_bf16(singles: Array, nearest_bf16: Callable[
 
 @pytest.mark.parametrize("dtype", ["BF16", "F16", "F32"])
 def test_shortened_quotients_reach_the_integer_that_narrowed_ones_reach(dtype: str, singles: Array) -> None:
-    floats = bits.FLOATS[dtype]
+    widen, narrow, shorten = bits.FLOATS[dtype].widen, bits.FLOATS[dtype].narrow, bits.FLOATS[dtype].shorten
+
+    @numba.njit(error_model="numpy")
+    def apply(values: Array, shortened: Array, narrowed: Array) -> None:
+        for i in range(values.size):
+            shortened[i] = shorten(values[i])
+            narrowed[i] = widen(narrow(values[i]))
+
     finite = singles[np.isfinite(singles)]
-    shortened, narrowed = np.empty_like(finite), np.empty(finite.size, floats.uint)
-    widened = np.empty_like(finite)
-    over(floats.shorten)(finite, shortened)
-    over(floats.narrow)(finite, narrowed)
-    over(floats.widen)(narrowed, widened)
-    np.testing.assert_array_equal(
-        np.clip(np.rint(shortened), -128, 127).astype(int), np.clip(np.rint(widened), -128, 127).astype(int)
-    )
+    shortened, narrowed = np.empty_like(finite), np.empty_like(finite)
+    apply(finite, shortened, narrowed)
+    np.testing.assert_array_equal(*(np.clip(np.rint(x), -128, 127).astype(int) for x in (shortened, narrowed)))

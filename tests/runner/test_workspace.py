@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ def output(tmp_path: Path) -> Path:
     return tmp_path / "out"
 
 
-def entered(output: Path, run: dict[str, object] = RUN, *, restart: bool = False) -> Workspace:
+def entered(output: Path, run: Mapping[str, object] = RUN, *, restart: bool = False) -> Workspace:
     workspace = Workspace(output)
     assert not workspace.enter(run, restart=restart)
     return workspace
@@ -143,6 +144,6 @@ def test_outputs_that_meet_the_source_are_refused(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "alias").symlink_to(tmp_path / "elsewhere")
     checkpoint = open_checkpoint(str(model))
-    with pytest.raises(OutputError, match="overlaps the source|is a link"):
+    with pytest.raises(OutputError, match=r"overlaps the source|is a link"):
         check_output_place(Path(place), checkpoint)
     check_output_place(tmp_path / "apart", checkpoint)

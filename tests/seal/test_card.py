@@ -93,7 +93,7 @@ def test_front_matter_names_a_hub_model_and_nothing_else(make_card: Callable[...
 @pytest.mark.parametrize(
     ("policies", "statement"),
     [
-        ((), "all 19 tensors of the block are there; quantized is its routed expert, the rest is kept as shipped"),
+        ((), "the block is complete, 19 tensors; its routed expert tensors are quantized, the rest is kept as shipped"),
         (("keep-mtp",), "the whole block is kept as shipped, 19 tensors"),
     ],
 )

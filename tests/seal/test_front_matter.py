@@ -57,13 +57,22 @@ def test_license_language_and_tags_are_inherited_as_text(with_readme: WithReadme
         "---\n- a list\n---\n",
         "---\nlicense: [mit\n---\n",
         "---\nlicense: {a: b}\ntags: {a: b}\nlanguage: [[en]]\n---\n",
-        "---\na: &a [x]\nlicense: mit\nb: *a\n---\n",
-        "---\n" + "[" * 5000 + "\n---\n",
+        "---\nlicense: *a\n---\n",
+        "---\n" + "[" * 100_000 + "\n---\n",
+        "---\ntags: " + "[" * 8000 + "\n---\n",
+        "---\ntags:\n" + "- " * 4000 + "\n---\n",
+        "---\ntags:\n" + "- a\n" * 4000 + "\n---\n",
         b"---\nlicense: \xff\xfe\x00\n---\n",
     ],
 )
 def test_what_is_not_plain_is_left_alone(with_readme: WithReadme, text: bytes | str | None) -> None:
     assert front_matter_of(with_readme(text)) == {}
+
+
+def test_a_long_table_beside_them_does_no_harm(with_readme: WithReadme) -> None:
+    table = "model-index:\n- name: x\n" + "  - {type: text, value: 1}\n" * 20_000
+    text = f"---\n{table}license: mit\ntags:\n- a # why\n\n# on its own\n- b\n{table}---\n"
+    assert front_matter_of(with_readme(text)) == {"license": "mit", "tags": ["a", "b"]}
 
 
 def test_windows_line_ends_are_fine(with_readme: WithReadme) -> None:

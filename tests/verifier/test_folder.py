@@ -22,8 +22,9 @@ from schemegen.digests import digest, file_digest
 from schemegen.errors import VerificationError
 from schemegen.manifest import Tile, read_manifest, write_manifest
 from schemegen.planner import chunks
+from schemegen.positional import read_into
 from schemegen.progress import Silent
-from schemegen.verifier import Report, check_unread, verify_folder
+from schemegen.verifier import Report, buffers, check_unread, verify_folder
 
 Verify = Callable[..., Report]
 Findings = Callable[..., list[str]]
@@ -389,6 +390,24 @@ def test_the_checks_without_reading_find_what_headers_tell(output: Path, sample_
     os.truncate(path, path.stat().st_size - 1)
     with pytest.raises(VerificationError, match=path.name):
         check_unread(output, plan, manifest)
+
+
+def test_a_disk_that_fails_is_a_finding_beside_the_others(
+    output: Path, sample_folder: Path, findings: Findings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, kept = stored(output, "mtp.norm.weight")
+    flip(path, kept.offset)
+    bad = stored(output, f"{EXPERT}.weight_packed")[1].offset
+
+    def failing(descriptor: int, view: memoryview, offset: int) -> int:
+        if offset <= bad < offset + len(view) and os.fstat(descriptor).st_ino == (output / FIRST).stat().st_ino:
+            raise OSError(5, "Input/output error")
+        return read_into(descriptor, view, offset)
+
+    monkeypatch.setattr(buffers, "read_into", failing)
+    found = findings(output, sample_folder)
+    assert any(finding.startswith(f"{FIRST} cannot be read at byte ") for finding in found)
+    assert any("mtp.norm.weight is kept" in finding for finding in found)
 
 
 def test_many_findings_are_counted_and_not_listed(output: Path, findings: Findings) -> None:
