@@ -175,7 +175,8 @@ def _mtp(rows: Sequence[RoleTotals]) -> str:
         return "MTP: the base model stores no MTP block."
     if not changed:
         return f"MTP: the whole block is kept as shipped, {count} tensors."
-    return f"MTP: the block is complete, {count} tensors; its {changed} tensors are quantized, the rest is kept as shipped."
+    fate = f"its {changed} tensors are quantized, the rest is kept as shipped"
+    return f"MTP: the block is complete, {count} tensors; {fate}."
 
 
 def _notes(plan: Plan, checkpoint: Checkpoint, report: Sequence[str]) -> Iterator[str]:
