@@ -8,11 +8,11 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from schemegen.architectures.base import PROTECTED_ROLES, Part, Role, TensorInfo
+from schemegen.registry import NAME_PATTERN
 
-NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]*$"
 LAYERS_PATTERN: Final = r"^-?\d+(--?\d+)?(,-?\d+(--?\d+)?)*$"
 _SPAN: Final = re.compile(r"(-?\d+)(?:-(-?\d+))?")
-Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+Name = Annotated[str, Field(pattern=f"^{NAME_PATTERN.pattern}$")]
 
 
 class StrictModel(BaseModel):

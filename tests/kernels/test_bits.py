@@ -95,4 +95,5 @@ def test_shortened_quotients_reach_the_integer_that_narrowed_ones_reach(dtype: s
     finite = singles[np.isfinite(singles)]
     shortened, narrowed = np.empty_like(finite), np.empty_like(finite)
     apply(finite, shortened, narrowed)
-    np.testing.assert_array_equal(*(np.clip(np.rint(x), -128, 127).astype(int) for x in (shortened, narrowed)))
+    codes, expected = (np.clip(np.rint(values), -128, 127).astype(int) for values in (shortened, narrowed))
+    np.testing.assert_array_equal(codes, expected)

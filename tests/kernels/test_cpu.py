@@ -143,11 +143,9 @@ def test_recode_rounds_under_the_stored_scale(dtype: str, num_bits: int, weight_
 
 
 @every_format
-def test_recode_refuses_a_scale_that_divides_to_nothing(
-    dtype: str, num_bits: int, weight_bits: Weights, plain_int: Any
-) -> None:
+def test_recode_refuses_a_scale_that_divides_to_nothing(dtype: str, num_bits: int, plain_int: Any) -> None:
     plain = plain_int(dtype, num_bits)
-    weights = weight_bits(dtype, 4, 96, 32, 8)
+    weights = np.tile(plain.narrow([1.0]), (4, 96))  # the highest code, as 1 / 0 has it when it is clamped
     _, packed, scales = quantized(weights, dtype, num_bits, 32)
     sign = 1 << scales.itemsize * 8 - 1
     for bad in (0, sign, plain.infinity, plain.infinity | sign, plain.infinity + 1):
