@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from schemegen.api import Inspection, Result, apply, inspect, plan, verify
-    from schemegen.architectures.base import Architecture, ExpertLayout, Part, Role, TensorRule
-    from schemegen.backends.base import Backend, WeightBackend
+    from schemegen.architectures.base import Architecture, ExpertLayout, Part, Role, TensorRule, config_int
+    from schemegen.backends.base import Backend, Buffers, NonFiniteWeight, WeightBackend, Weights
     from schemegen.errors import (
         CheckpointError,
         DuplicateNameError,
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
         VerificationError,
     )
     from schemegen.hookspecs import hookimpl
-    from schemegen.loader import load_policy, load_scheme, load_schemes
+    from schemegen.loader import load_policies, load_policy, load_scheme, load_schemes
     from schemegen.planner import Plan
     from schemegen.policy import Policy, Rule
     from schemegen.scheme import Format, Scheme
 
 _HOMES = {
     "schemegen.api": ("Inspection", "Result", "apply", "inspect", "plan", "verify"),
-    "schemegen.architectures.base": ("Architecture", "ExpertLayout", "Part", "Role", "TensorRule"),
-    "schemegen.backends.base": ("Backend", "WeightBackend"),
+    "schemegen.architectures.base": ("Architecture", "ExpertLayout", "Part", "Role", "TensorRule", "config_int"),
+    "schemegen.backends.base": ("Backend", "Buffers", "NonFiniteWeight", "WeightBackend", "Weights"),
     "schemegen.errors": (
         "CheckpointError",
         "DuplicateNameError",
@@ -48,7 +48,7 @@ _HOMES = {
         "VerificationError",
     ),
     "schemegen.hookspecs": ("hookimpl",),
-    "schemegen.loader": ("load_policy", "load_scheme", "load_schemes"),
+    "schemegen.loader": ("load_policies", "load_policy", "load_scheme", "load_schemes"),
     "schemegen.planner": ("Plan",),
     "schemegen.policy": ("Policy", "Rule"),
     "schemegen.scheme": ("Format", "Scheme"),
@@ -58,11 +58,13 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "Architecture",
     "Backend",
+    "Buffers",
     "CheckpointError",
     "DuplicateNameError",
     "ExpertLayout",
     "Format",
     "Inspection",
+    "NonFiniteWeight",
     "OutputError",
     "Part",
     "Plan",
@@ -80,10 +82,13 @@ __all__ = [
     "UnsupportedError",
     "VerificationError",
     "WeightBackend",
+    "Weights",
     "__version__",
     "apply",
+    "config_int",
     "hookimpl",
     "inspect",
+    "load_policies",
     "load_policy",
     "load_scheme",
     "load_schemes",

@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal, TypeVar
 
 from schemegen.architectures.base import Architecture
 from schemegen.catalog import Catalog, load_catalog
 from schemegen.checkpoint import open_checkpoint
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.checkpoint.quantized import refuse_quantized
-from schemegen.errors import OutputError
+from schemegen.engines import declare
+from schemegen.errors import OutputError, UnsupportedError
 from schemegen.inspection import Inspection, look_at
 from schemegen.manifest import Manifest, read_manifest
 from schemegen.planner import Plan, make_plan, resolve_rules
 from schemegen.planner.rules import ResolvedRule
 from schemegen.policy import Policy
 from schemegen.progress import Progress, Silent
+from schemegen.registry import Registry
 from schemegen.runner.produce import Order, produce
 from schemegen.scheme import Scheme
 from schemegen.seal import default_name
 from schemegen.verifier import Report, verify_folder
 
 __all__ = ["Inspection", "Report", "Result", "apply", "inspect", "plan", "verify"]
+
+DEFAULT_BACKEND: Final = "native-rtn"
+_Model = TypeVar("_Model", Scheme, Policy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,7 @@ def apply(
     output: str | Path | None = None,
     *,
     policies: Sequence[str | Path | Policy] = (),
-    backend: str = "native-rtn",
+    backend: str = DEFAULT_BACKEND,
     device: str = "auto",
     jobs: int | None = None,
     overwrite: bool = False,
@@ -83,6 +88,7 @@ def apply(
         overwrite,
         restart,
         unindexed,
+        tuple(_command(catalog, planned, checkpoint, policies, backend)),
     )
     made = produce(order, progress or Silent())
     return Result(
@@ -144,7 +150,37 @@ def _planned(
     rules = resolve_rules(found, catalog.policy, [catalog.policy(policy) for policy in policies])
     refuse_quantized(checkpoint)
     architecture = catalog.architecture_of(checkpoint.config)
-    return make_plan(checkpoint, architecture, found, rules), architecture
+    planned = make_plan(checkpoint, architecture, found, rules)
+    declare(planned, architecture)
+    _check_backends(catalog, planned)
+    return planned, architecture
+
+
+def _command(
+    catalog: Catalog, plan: Plan, checkpoint: Checkpoint, policies: Sequence[str | Path | Policy], backend: str
+) -> Iterator[str]:
+    """The words that make an output again; what is not registered is named as a file."""
+    yield from ("schemegen", "apply", _word(catalog.schemes, plan.scheme), plan.model_id)
+    for policy in policies:
+        yield from ("--policy", _word(catalog.policies, catalog.policy(policy)))
+    if backend != DEFAULT_BACKEND:
+        yield from ("--backend", backend)
+    if any(file.mtp for file in checkpoint.unindexed):
+        yield from ("--unindexed", "drop")
+
+
+def _word(registry: Registry[_Model], found: _Model) -> str:
+    known = found.name in registry and registry.get(found.name) == found
+    return found.name if known else f"{found.name}.yaml"
+
+
+def _check_backends(catalog: Catalog, plan: Plan) -> None:
+    """A plan that no backend can carry out is not worth showing."""
+    for name in dict.fromkeys(tensor.format for tensor in plan.tensors if tensor.format is not None):
+        reasons = {backend.name: backend.refuses(plan.scheme.formats[name]) for backend in catalog.backends}
+        if None not in reasons.values():
+            why = "; ".join(f"{backend} {reason}" for backend, reason in reasons.items())
+            raise UnsupportedError(f"no backend takes format {name!r} of scheme {plan.scheme.name}: {why}")
 
 
 def _replanned(manifest: Manifest, checkpoint: Checkpoint) -> tuple[Plan, Architecture]:

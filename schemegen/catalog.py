@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from schemegen import builtin
 from schemegen.architectures.base import Architecture
 from schemegen.backends.base import Backend
-from schemegen.errors import PluginError, UnknownNameError
+from schemegen.errors import DuplicateNameError, PluginError, UnknownNameError
 from schemegen.loader import load_policy, load_scheme
 from schemegen.plugins import Plugin, collect, plugin_manager
 from schemegen.policy import Policy
@@ -47,10 +47,23 @@ class Catalog:
     def architecture_of(self, config: Mapping[str, Any]) -> Architecture:
         """The architecture that answers to the config's model_type; UnknownNameError with suggestions otherwise."""
         model_type = config.get("model_type")
-        by_type = {name: found for found in self.architectures for name in found.model_types}
+        by_type = self._architectures_by_type()
         if not isinstance(model_type, str) or model_type not in by_type:
             raise UnknownNameError("model_type", str(model_type), by_type, self.notes)
         return by_type[model_type]
+
+    def _architectures_by_type(self) -> dict[str, Architecture]:
+        found: dict[str, Architecture] = {}
+        for architecture in self.architectures:
+            for model_type in architecture.model_types:
+                if model_type in found:
+                    origins = [
+                        f"architecture {name} of {self.architectures.origin(name)}"
+                        for name in (found[model_type].name, architecture.name)
+                    ]
+                    raise DuplicateNameError("model_type", model_type, *origins)
+                found[model_type] = architecture
+        return found
 
     @property
     def notes(self) -> list[str]:

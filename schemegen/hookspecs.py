@@ -48,7 +48,7 @@ def schemegen_register_policies() -> Iterable[Policy]:
 
 @hookspec
 def schemegen_register_architectures() -> Iterable[Architecture]:
-    """Model families whose tensor names you know: `return [Architecture(name=..., model_types=..., rules=...)]`."""
+    """Model families whose tensor names you know: `return [Architecture(...)]`; see architectures/qwen3_5_moe.py."""
     return ()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Hashable
 from pathlib import Path
@@ -11,8 +12,8 @@ import yaml
 from pydantic import ValidationError
 
 from schemegen.errors import SchemeFault, SchemeFileError
-from schemegen.policy import Policy
-from schemegen.scheme import Scheme
+from schemegen.policy import Policy, Rule
+from schemegen.scheme import Format, Quantization, Scheme
 
 MAX_BYTES: Final = 1 << 20
 _Model = TypeVar("_Model", Scheme, Policy)
@@ -106,4 +107,19 @@ def _file_error(path: Path, message: str) -> SchemeFileError:
 
 def _fault(path: Path, item: Any) -> SchemeFault:
     message = str(item["msg"]).removeprefix("Value error, ")
-    return SchemeFault(str(path), ".".join(map(str, item["loc"])), message[:1].lower() + message[1:])
+    if item["type"] == "extra_forbidden":
+        message = _unknown_field(str(item["loc"][-1]))
+    return SchemeFault(str(path), _field(item["loc"]), message[:1].lower() + message[1:])
+
+
+def _field(place: tuple[str | int, ...]) -> str:
+    """The place of a fault as a person wrote it: without the branch of a union that pydantic took."""
+    if len(place) > 2 and place[0] == "policy":
+        place = (*place[:2], *place[3:])
+    return ".".join(str(part) for part in place if "[" not in str(part))
+
+
+def _unknown_field(name: str) -> str:
+    known = [field for model in (Scheme, Format, Quantization, Policy, Rule) for field in model.model_fields]
+    near = difflib.get_close_matches(name, known, n=1)
+    return "unknown field" + (f"; did you mean {near[0]}?" if near else "; take it out")

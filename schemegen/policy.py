@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
 from schemegen.architectures.base import PROTECTED_ROLES, Part, Role, TensorInfo
 from schemegen.registry import NAME_PATTERN
 
-LAYERS_PATTERN: Final = r"^-?\d+(--?\d+)?(,-?\d+(--?\d+)?)*$"
+LAYERS_PATTERN: Final = r"-?[0-9]{1,6}(--?[0-9]{1,6})?(,-?[0-9]{1,6}(--?[0-9]{1,6})?)*"
 _SPAN: Final = re.compile(r"(-?\d+)(?:-(-?\d+))?")
 Name = Annotated[str, Field(pattern=f"^{NAME_PATTERN.pattern}$")]
 
@@ -36,9 +37,9 @@ class Rule(StrictModel):
     use: Annotated[str, Field(min_length=1)]
     role: Role | tuple[Role, ...] | Literal["*"] = Field("*", union_mode="left_to_right")
     part: Part | None = None
-    layers: Annotated[str, Field(pattern=LAYERS_PATTERN)] | None = None
+    layers: str | None = None
     projection: str | tuple[str, ...] | None = None
-    name: Annotated[str, Field(pattern=r"^re:.")] | None = None
+    name: str | None = None
 
     @field_validator("role", mode="before")
     @classmethod
@@ -57,14 +58,24 @@ class Rule(StrictModel):
     def _read_projections(cls, value: Any) -> Any:
         return _as_tuple(value)
 
-    @field_validator("name")
+    @field_validator("layers", mode="before")
     @classmethod
-    def _check_name(cls, value: str | None) -> str | None:
-        if value is not None:
-            try:
-                re.compile(value[3:])
-            except re.error as error:
-                raise ValueError(f"not a regular expression: {error}") from error
+    def _check_layers(cls, value: Any) -> Any:
+        if value is not None and not (isinstance(value, str) and re.fullmatch(LAYERS_PATTERN, value)):
+            raise ValueError(f'{value!r} names no layers; write text such as "3" or "0-2,-1"')
+        return value
+
+    @field_validator("name", mode="before")
+    @classmethod
+    def _check_name(cls, value: Any) -> Any:
+        if value is None:
+            return value
+        if not isinstance(value, str) or not value.startswith("re:"):
+            raise ValueError(f"{value!r} is no pattern; write 're:' and a regular expression from the name's start")
+        try:
+            re.compile(value[3:])
+        except (re.error, RecursionError, OverflowError) as error:
+            raise ValueError(f"not a regular expression: {error}") from error
         return value
 
     @model_validator(mode="after")
@@ -105,8 +116,9 @@ def _member(kind: type[Role] | type[Part], value: Any) -> Role | Part:
     try:
         return kind(value)
     except ValueError:
-        known = ", ".join(kind)
-        raise ValueError(f"{value!r} is no {kind.__name__.lower()}; known are {known}") from None
+        near = difflib.get_close_matches(str(value), list(kind), n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(kind)}"
+        raise ValueError(f"{value!r} is no {kind.__name__.lower()}; {hint}") from None
 
 
 def _tuple_of(value: str | tuple[str, ...]) -> tuple[str, ...]:
@@ -140,7 +152,10 @@ class Policy(StrictModel):
         return _as_tuple(value)
 
 
-PolicyEntry = Name | Rule
+PolicyEntry = Annotated[
+    Annotated[Name, Tag("name")] | Annotated[Rule, Tag("rule")],
+    Discriminator(lambda entry: "name" if isinstance(entry, str) else "rule"),
+]
 
 
 def as_entries(value: Any) -> Any:

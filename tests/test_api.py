@@ -7,6 +7,7 @@ import os
 import shutil
 from collections import namedtuple
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -14,15 +15,19 @@ import pytest
 
 import schemegen
 from bench.compare import file_differences, tensor_differences
+from schemegen import builtin
+from schemegen.architectures.qwen3_5_moe import QWEN3_5_MOE
 from schemegen.checkpoint.sample import write_sample
 from schemegen.errors import (
     CheckpointError,
+    DuplicateNameError,
     OutputError,
     SchemeFileError,
     SchemegenError,
     UnknownNameError,
     UnsupportedError,
 )
+from schemegen.hookspecs import hookimpl
 from schemegen.runner import produce
 
 KIMI = "kimi-k2-int4"
@@ -296,6 +301,32 @@ def test_an_unknown_model_type_is_an_error(model: Path, tmp_path: Path) -> None:
 def test_an_output_cannot_be_quantized_again(made: Path, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="quantiz"):
         schemegen.apply(KIMI, made, tmp_path / "twice")
+
+
+def test_the_card_says_how_to_make_the_output_again(model: Path, tmp_path: Path) -> None:
+    (model / "mtp.safetensors").write_bytes((model / "model-00003-of-00003.safetensors").read_bytes())
+    text = (Path(__file__).parents[1] / "schemes" / f"{KIMI}.yaml").read_text().replace(KIMI, "house-int4")
+    (tmp_path / "any.yaml").write_text(text)
+    out = schemegen.apply(tmp_path / "any.yaml", model, tmp_path / "out", policies=["keep-mtp"], unindexed="drop").path
+    card = (out / "README.md").read_text()
+    assert "schemegen apply house-int4.yaml model --policy keep-mtp --unindexed drop\n" in card
+
+
+def test_two_architectures_may_not_claim_one_model_type(sample_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    twin = replace(QWEN3_5_MOE, name="twin")
+    monkeypatch.setattr(builtin, "schemegen_register_architectures", hookimpl(lambda: [QWEN3_5_MOE, twin]))
+    with pytest.raises(DuplicateNameError, match=r"qwen3_5_moe.*twin"):
+        schemegen.plan(KIMI, sample_folder)
+
+
+def test_what_apply_would_refuse_is_refused_by_plan(sample_folder: Path) -> None:
+    kimi = json.loads(schemegen.plan(KIMI, sample_folder).scheme.model_dump_json())
+    float8 = {"weights": {"num_bits": 8, "type": "int", "strategy": "channel", "observer": "mse"}}
+    with pytest.raises(UnsupportedError, match=r"no backend takes format 'int4'.*observer"):
+        schemegen.plan(schemegen.Scheme.model_validate(kimi | {"formats": {"int4": float8}}), sample_folder)
+    rules = [{"role": "router", "use": "int4"}]
+    with pytest.raises(UnsupportedError, match="router"):
+        schemegen.plan(schemegen.Scheme.model_validate(kimi | {"policy": rules}), sample_folder)
 
 
 def test_inspect_counts_what_is_there(sample_folder: Path, made: Path) -> None:

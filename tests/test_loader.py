@@ -51,6 +51,25 @@ def test_all_faults_of_a_file_stand_in_one_error_as_file_field_message(tmp_path:
     assert all(line.startswith(f"{path}: ") for line in str(caught.value).splitlines())
 
 
+def test_faults_of_rules_are_told_in_a_persons_words(tmp_path: Path) -> None:
+    rules = """\
+policy:
+  - {role: routed_exprt, use: default}
+  - {layers: 2, use: keep}
+  - keep mtp
+  - {rol: mlp, use: keep}
+"""
+    with pytest.raises(SchemeFileError) as caught:
+        load_scheme(write(tmp_path, GOOD.replace("policy: experts-only\n", rules)))
+    assert [(fault.field, fault.message) for fault in caught.value.faults][:2] == [
+        ("policy.0.role", "'routed_exprt' is no role; did you mean routed_expert?"),
+        ("policy.1.layers", '2 names no layers; write text such as "3" or "0-2,-1"'),
+    ]
+    assert [(fault.field, fault.message) for fault in caught.value.faults][3:] == [
+        ("policy.3.rol", "unknown field; did you mean role?"),
+    ]
+
+
 def test_the_faults_of_a_folder_stand_in_one_error(tmp_path: Path) -> None:
     write(tmp_path, GOOD.replace("name: mine", "name: Mine"), "a.yaml")
     write(tmp_path, "[]", "b.yaml")

@@ -81,9 +81,11 @@ def test_keeping_needs_no_permission() -> None:
     [
         ({"role": []}, "may not be empty"),
         ({"projection": []}, "may not be empty"),
-        ({"part": "texts"}, "known are text, mtp, vision, audio"),
+        ({"part": "texts"}, "did you mean text"),
+        ({"part": "xyz"}, "known are text, mtp, vision, audio"),
+        ({"layers": 2}, "names no layers"),
         ({"name": "re:("}, "not a regular expression"),
-        ({"name": "experts"}, "name"),
+        ({"name": "experts"}, "is no pattern"),
         ({"use": ""}, "use"),
         ({"roles": "mlp"}, "roles"),
     ],

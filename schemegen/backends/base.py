@@ -53,7 +53,10 @@ class Job:
 
 
 class Backend(ABC):
-    """A way to quantize. Instances serve one run; `quantize_chunk` is called from several threads at once."""
+    """A way to quantize. Instances serve one run; `quantize_chunk` is called from several threads at once.
+
+    `versions` names the distributions whose versions go on record: those whose code decides the bits.
+    """
 
     name: ClassVar[str]
     summary: ClassVar[str] = ""
@@ -81,11 +84,20 @@ class Backend(ABC):
 
 
 class WeightBackend(Backend):
-    """A backend that needs nothing but weights: data-free rounding of any kind."""
+    """A backend that needs nothing but weights: data-free rounding.
+
+    Scales are its own choice; codes are what the verifier computes again: the nearest under the stored scale.
+    """
 
     @abstractmethod
     def quantize(self, weights: Weights, format: Format, out: Buffers) -> None:
-        """Fill `out` from `weights`; raise NonFiniteWeight for NaN or infinity. Large matrices come in row blocks."""
+        """Fill all of `out` from `weights`; raise NonFiniteWeight for NaN or infinity.
+
+        Large matrices come in row blocks. Buffers come as the last chunk left them, without what the plan knows
+        already (`weight_shape`).
+        pack-quantized: `weight_packed` holds 32-bit words along the columns, lowest bits first, each code with
+        2**(num_bits - 1) added; `weight_scale` is bits of the weights' dtype.
+        """
 
     def quantize_chunk(self, job: Job, chunk: Chunk, out: Buffers) -> None:
         """Read the chunk and quantize it; a NaN or infinity becomes a CheckpointError with tensor and position."""

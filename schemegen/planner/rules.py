@@ -34,23 +34,22 @@ def resolve_rules(
     scheme: Scheme, find_policy: Callable[[str], Policy], in_front: Iterable[Policy] = ()
 ) -> tuple[ResolvedRule, ...]:
     """All rules of a run in order: those of the policies put in front, then the scheme's own."""
-    front = [(policy.name, policy.rules) for policy in in_front]
-    return tuple(_resolve(scheme, [*front, *_own_rules(scheme, find_policy)]))
-
-
-def _own_rules(scheme: Scheme, find_policy: Callable[[str], Policy]) -> Iterator[tuple[str, tuple[Rule, ...]]]:
+    labelled = [pair for policy in in_front for pair in _labelled(policy)]
     for position, entry in enumerate(scheme.policy):
         if isinstance(entry, Rule):
-            yield f"{scheme.name}.policy.{position}", (entry,)
+            labelled.append((f"{scheme.name}[{position}]", entry))
         else:
-            yield entry, find_policy(entry).rules
+            labelled.extend(_labelled(find_policy(entry)))
+    return tuple(_resolved(scheme, label, rule) for label, rule in labelled)
 
 
-def _resolve(scheme: Scheme, policies: Iterable[tuple[str, tuple[Rule, ...]]]) -> Iterator[ResolvedRule]:
-    for name, rules in policies:
-        for position, rule in enumerate(rules):
-            try:
-                format_name = scheme.format_name(rule.use, f"{name}[{position}]")
-            except ValueError as error:
-                raise PlanError(f"scheme {scheme.name} does not go with policy {name}: {error}") from None
-            yield ResolvedRule(f"{name}[{position}]", rule, format_name)
+def _labelled(policy: Policy) -> Iterator[tuple[str, Rule]]:
+    for position, rule in enumerate(policy.rules):
+        yield f"{policy.name}[{position}]", rule
+
+
+def _resolved(scheme: Scheme, label: str, rule: Rule) -> ResolvedRule:
+    try:
+        return ResolvedRule(label, rule, scheme.format_name(rule.use, label))
+    except ValueError as error:
+        raise PlanError(f"scheme {scheme.name} does not go with {error}") from None

@@ -14,7 +14,6 @@ from schemegen.architectures.base import Architecture
 from schemegen.backends.base import Backend
 from schemegen.checkpoint.identity import ShardIdentity, source_identity
 from schemegen.checkpoint.model import Checkpoint
-from schemegen.engines import declare
 from schemegen.errors import CheckpointError, OutputError, UnsupportedError
 from schemegen.manifest import MANIFEST_NAME, Manifest, read_manifest
 from schemegen.planner import Plan
@@ -33,7 +32,7 @@ _BYTES_A_RUN: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """All that a production needs to know."""
+    """All that a production needs to know; `command` are the words that say it on a command line."""
 
     plan: Plan
     checkpoint: Checkpoint
@@ -45,6 +44,7 @@ class Order:
     overwrite: bool
     restart: bool
     unindexed: Literal["refuse", "drop"]
+    command: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,6 @@ def _check_request(order: Order) -> None:
         used = any(tensor.format == name for tensor in order.plan.tensors)
         if used and (reason := order.backend.refuses(found)):
             raise UnsupportedError(f"backend {order.backend.name} refuses format {name!r}: it {reason}")
-    declare(order.plan, order.architecture)
     mtp = [file.name for file in order.checkpoint.unindexed if file.mtp]
     if mtp and order.unindexed == "refuse":
         raise CheckpointError(
@@ -190,6 +189,7 @@ def _sealing(order: Order, shards: tuple[ShardIdentity, ...], outcome: Outcome) 
         digests=outcome.digests,
         backend=order.backend.name,
         versions={name: version(name) for name in order.backend.versions},
+        command=order.command,
         report=order.backend.report(),
     )
 

@@ -30,8 +30,15 @@ def default_name(model_id: str, scheme_name: str) -> str:
     return f"{re.sub(r'[^A-Za-z0-9._-]+', '-', last).strip('-.') or 'model'}-{scheme_name}"
 
 
-def card(plan: Plan, checkpoint: Checkpoint, backend: str, versions: Mapping[str, str], report: Sequence[str]) -> str:
-    """The text of README.md; it depends on plan, source and versions alone."""
+def card(
+    plan: Plan,
+    checkpoint: Checkpoint,
+    backend: str,
+    versions: Mapping[str, str],
+    report: Sequence[str],
+    command: Sequence[str],
+) -> str:
+    """The text of README.md. `command` are the words that make the output again."""
     from importlib.resources import files
 
     import jinja2
@@ -42,6 +49,8 @@ def card(plan: Plan, checkpoint: Checkpoint, backend: str, versions: Mapping[str
     template = files("schemegen.seal").joinpath("card.md.jinja").read_text(encoding="utf-8")
     text = environment.from_string(template).render(
         **_identity(plan, checkpoint),
+        command=shlex.join(map(_one_line, command)),
+        own_files=[_one_line(word) for word in command if word.endswith(".yaml")],
         **_quantization(plan),
         **_contents(plan),
         backend=backend,
@@ -52,7 +61,7 @@ def card(plan: Plan, checkpoint: Checkpoint, backend: str, versions: Mapping[str
 
 
 def _identity(plan: Plan, checkpoint: Checkpoint) -> dict[str, Any]:
-    """Names, links, license and the command that makes the output again."""
+    """Names, links and license."""
     inherited = front_matter_of(checkpoint)
     hub = hub_id(plan.model_id)
     readme = travel_names([file.name for file in checkpoint.side_files]).get(CARD_NAME)
@@ -64,7 +73,6 @@ def _identity(plan: Plan, checkpoint: Checkpoint) -> dict[str, Any]:
         "scheme": plan.scheme,
         "license": _one_line(inherited.get("license_name") or inherited.get("license") or ""),
         "own_readme": f"; the base model's card is {readme}" if readme else "",
-        "command": _command(plan, checkpoint),
         "model_word": shlex.quote(_one_line(plan.model_id)),
     }
 
@@ -184,21 +192,6 @@ def _notes(plan: Plan, checkpoint: Checkpoint, report: Sequence[str]) -> Iterato
     yield from report
     if checkpoint.unindexed:
         yield "Left out, since the index does not name them: " + ", ".join(file.name for file in checkpoint.unindexed)
-
-
-def _command(plan: Plan, checkpoint: Checkpoint) -> str:
-    words = ["schemegen", "apply", plan.scheme.name, _one_line(plan.model_id)]
-    for policy in _policies_in_front(plan):
-        words += ["--policy", policy]
-    if any(file.mtp for file in checkpoint.unindexed):
-        words += ["--unindexed", "drop"]
-    return shlex.join(words)
-
-
-def _policies_in_front(plan: Plan) -> list[str]:
-    """The policies that the command line put before the scheme's own: each begins with a rule numbered 0."""
-    names = [rule.label.removesuffix("[0]") for rule in plan.rules if rule.label.endswith("[0]")]
-    return names[: len(names) - len(plan.scheme.policy)]
 
 
 def _one_line(text: str) -> str:

@@ -34,7 +34,7 @@ class Sealing:
     """What the seal tells: plan and source, the source's identity, digests of the shards' bytes, and who computed.
 
     `digests` are (offset in the file, bytes, digest) by shard, in any order; `versions` are those of packages that
-    computed; `report` are the backend's remarks.
+    computed; `command` are the words that make it again; `report` are the backend's remarks.
     """
 
     plan: Plan
@@ -44,6 +44,7 @@ class Sealing:
     digests: Mapping[str, Sequence[tuple[int, int, str]]]
     backend: str
     versions: Mapping[str, str]
+    command: Sequence[str]
     report: Sequence[str] = ()
 
 
@@ -84,7 +85,7 @@ def _write_texts(folder: Path, sealing: Sealing) -> dict[str, str]:
     if checkpoint.index_name is not None:
         weight_map = {output.name: output.file for tensor in plan.tensors for output in tensor.outputs}
         texts[checkpoint.index_name] = index_text(weight_map, plan.totals.bytes_out, checkpoint.index_metadata)
-    texts[CARD_NAME] = card(plan, checkpoint, sealing.backend, sealing.versions, sealing.report)
+    texts[CARD_NAME] = card(plan, checkpoint, sealing.backend, sealing.versions, sealing.report, sealing.command)
     return {name: write_file(folder / name, text) for name, text in texts.items()}
 
 

@@ -95,5 +95,5 @@ def test_shortened_quotients_reach_the_integer_that_narrowed_ones_reach(dtype: s
     finite = singles[np.isfinite(singles)]
     shortened, narrowed = np.empty_like(finite), np.empty_like(finite)
     apply(finite, shortened, narrowed)
-    codes, expected = (np.clip(np.rint(values), -128, 127).astype(int) for values in (shortened, narrowed))
+    codes, expected = np.clip(np.rint(shortened), -128, 127), np.clip(np.rint(narrowed), -128, 127)
     np.testing.assert_array_equal(codes, expected)

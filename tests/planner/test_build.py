@@ -213,7 +213,7 @@ def test_a_policy_in_front_must_go_with_the_scheme(headers_only: HeadersOnly, to
     stranger = Policy.model_validate(
         {"schema_version": 1, "name": "odd", "summary": "s", "rules": [{"role": "mlp", "use": "int8"}]}
     )
-    with pytest.raises(PlanError, match="does not go with policy odd"):
+    with pytest.raises(PlanError, match=r"does not go with odd\[0\]: use: int8 names no format"):
         planned(headers_only(toy), stranger)
 
 

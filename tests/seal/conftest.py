@@ -52,7 +52,7 @@ def make_sealing() -> MakeSealing:
         plan = schemegen.plan("kimi-k2-int4", source, policies=policies)
         checkpoint = open_local(source)
         planned = {name: value for name, value in changes.items() if name in ("model_id", "notes")}
-        changed = {name: value for name, value in changes.items() if name not in ("notes", "report")}
+        changed = {name: value for name, value in changes.items() if name not in ("notes", "report", "options")}
         return Sealing(
             plan=replace(plan, **planned),
             checkpoint=replace(checkpoint, **changed),
@@ -61,6 +61,7 @@ def make_sealing() -> MakeSealing:
             digests={path.name: _digests(path) for path in shards.glob("*.safetensors")},
             backend="a-backend",
             versions={"numpy": "2.0"},
+            command=["schemegen", "apply", "kimi-k2-int4", "qwen3.6-moe", *changes.get("options", ())],
             report=changes.get("report", ()),
         )
 

@@ -22,7 +22,9 @@ def make_card(sample_folder: Path, finished: Path, make_sealing: MakeSealing) ->
 
     def make(*policies: str, **changes: object) -> str:
         sealing = make_sealing(sample_folder, finished, *policies, **changes)
-        return card(sealing.plan, sealing.checkpoint, sealing.backend, sealing.versions, sealing.report)
+        return card(
+            sealing.plan, sealing.checkpoint, sealing.backend, sealing.versions, sealing.report, sealing.command
+        )
 
     return make
 
@@ -75,7 +77,10 @@ def test_it_tells_how_to_serve_and_how_to_make_it_again(make_card: Callable[...,
     text = make_card(model_id="org/Model-1")
     assert text.count("Model-1-kimi-k2-int4") == 3
     assert "vllm serve Model-1-kimi-k2-int4 \\\n" in text
-    assert "\nschemegen apply kimi-k2-int4 org/Model-1\n" in text
+    assert (
+        "\nschemegen apply kimi-k2-int4 qwen3.6-moe\nschemegen verify Model-1-kimi-k2-int4 --against org/Model-1\n"
+        in text
+    )
     assert "# add --language-model-only" in text
     assert '"method": "mtp"' in text
     assert "[org/Model-1](https://huggingface.co/org/Model-1)" in text
@@ -100,20 +105,24 @@ def test_front_matter_names_a_hub_model_and_nothing_else(make_card: Callable[...
 def test_it_states_what_became_of_mtp(make_card: Callable[..., str], policies: tuple[str, ...], statement: str) -> None:
     text = make_card(*policies)
     assert f"MTP: {statement}." in text
-    command = "schemegen apply kimi-k2-int4 qwen3.6-moe" + "".join(f" --policy {name}" for name in policies)
-    assert f"\n{command}\n" in text
 
 
 def test_notes_and_what_was_left_out_are_told(make_card: Callable[..., str]) -> None:
     left = (Unindexed("model.gguf", 1, False), Unindexed("mtp.safetensors", 1, True))
     text = make_card(notes=("a note",), report=("a remark",), unindexed=left)
     assert "- a note\n- a remark\n- Left out, since the index does not name them: model.gguf, mtp.safetensors\n" in text
-    assert "kimi-k2-int4 qwen3.6-moe --unindexed drop\n" in text
     assert "Notes:" not in make_card()
 
 
+def test_it_says_how_to_make_the_output_again(make_card: Callable[..., str]) -> None:
+    text = make_card(options=("--policy", "house.yaml"))
+    assert "\nschemegen apply kimi-k2-int4 qwen3.6-moe --policy house.yaml\n" in text
+    assert "house.yaml is not part of schemegen" in text
+    assert "is not part of schemegen" not in make_card()
+
+
 def test_a_folders_name_cannot_write_the_card(make_card: Callable[..., str]) -> None:
-    text = make_card(model_id="x`\n# y | <b> $(reboot)")
+    text = make_card(model_id="x`\n# y | <b> $(reboot)", options=("x`\n# y | <b> $(reboot)",))
     assert text.count("\n# ") == 3
     assert "<b>" not in text
     assert "'x # y b $(reboot)'" in re.sub(" +", " ", text)
