@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -13,6 +14,7 @@ from schemegen.planner import Plan
 from schemegen.positional import write_at
 
 _ALIGNMENT: Final = 8
+_FLUSH_SECONDS: Final = 0.1
 
 
 def header_of(plan: Plan, file: str) -> bytes:
@@ -48,11 +50,12 @@ class Sink(Protocol):
 
 
 class FileSink:
-    """A Sink that is a folder."""
+    """A Sink that is a folder. Bytes go to the disk while more are computed, so that `commit` finds little left."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._open: dict[str, int] = {}
+        self._flusher = _Flusher(self._open)
 
     def create(self, file: str, size: int) -> None:
         """Make or open `file` at exactly `size` bytes."""
@@ -62,6 +65,7 @@ class FileSink:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
             self._open[file] = descriptor
             os.ftruncate(descriptor, size)
+        self._flusher.start()
 
     def write_at(self, file: str, offset: int, parts: Iterable[memoryview]) -> None:
         """Write the byte buffers one after another from `offset`; OutputError when the disk is full."""
@@ -73,15 +77,52 @@ class FileSink:
         return self._open[file]
 
     def commit(self) -> None:
-        """Flush every file to the disk."""
+        """Flush every file to the disk; OutputError also for what failed on the way."""
+        self._flusher.stop()
         for file, descriptor in self._open.items():
             with _as_output_error(self.folder / file):
                 os.fsync(descriptor)
+        with _as_output_error(self.folder):
+            self._flusher.raise_fault()
 
     def close(self) -> None:
         """Close every file."""
+        self._flusher.stop()
         while self._open:
             os.close(self._open.popitem()[1])
+
+
+class _Flusher:
+    """A thread that flushes open files again and again. A fault is kept: the system tells it only once."""
+
+    def __init__(self, descriptors: Mapping[str, int]) -> None:
+        self._descriptors = descriptors
+        self._fault: OSError | None = None
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="schemegen-flush", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def raise_fault(self) -> None:
+        if self._fault is not None:
+            raise self._fault
+
+    def _run(self) -> None:
+        while not self._stop.wait(_FLUSH_SECONDS):
+            for descriptor in list(self._descriptors.values()):
+                try:
+                    os.fsync(descriptor)
+                except OSError as error:
+                    self._fault = error
+                    return
 
 
 class _as_output_error:

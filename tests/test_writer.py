@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,23 @@ def test_creating_again_keeps_bytes_and_sets_the_length(tmp_path: Path) -> None:
         sink.commit()
         sink.close()
         assert (tmp_path / "sub/f").read_bytes() == b"abcd" + b"\0" * (size - 4)
+
+
+def test_a_fault_of_the_early_flush_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = threading.Event()
+
+    def broken(_: int) -> None:
+        failed.set()
+        raise OSError(5, "Input/output error")
+
+    sink = FileSink(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", broken)
+        sink.create("f", 4)
+        assert failed.wait(10)
+        sink.close()
+    with pytest.raises(OutputError, match="Input/output error"):
+        sink.commit()
 
 
 def test_a_full_disk_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
