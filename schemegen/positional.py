@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Iterable
@@ -28,6 +29,8 @@ def write_at(fd: int, parts: Iterable[memoryview], offset: int) -> int:
     for part in parts:
         while len(part):
             step = _write_some(fd, part, offset)
+            if step == 0:
+                raise OSError(errno.EIO, "the disk takes no bytes")
             part, offset = part[step:], offset + step
     return offset - start
 

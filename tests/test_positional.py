@@ -43,3 +43,15 @@ def test_short_system_calls_are_finished(way: str, tmp_path: Path, monkeypatch: 
         assert bytes(buffer) == bytes(range(100))
     finally:
         os.close(descriptor)
+
+
+def test_a_disk_that_takes_nothing_is_an_error_and_no_endless_loop(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, {"vector": "pwritev", "seek": "writev"}[way], lambda *_: 0)
+    descriptor = os.open(tmp_path / "f", os.O_RDWR | os.O_CREAT)
+    try:
+        with pytest.raises(OSError, match="takes no bytes"):
+            positional.write_at(descriptor, [memoryview(b"abc")], 0)
+    finally:
+        os.close(descriptor)
