@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from schemegen.architectures.base import Architecture
+from schemegen.backends.guard import GuardedBackend
 from schemegen.catalog import Catalog, load_catalog
 from schemegen.checkpoint import open_checkpoint
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.checkpoint.quantized import refuse_quantized
 from schemegen.engines import declare
-from schemegen.errors import OutputError, UnsupportedError
+from schemegen.errors import OutputError, PluginError, UnsupportedError
 from schemegen.inspection import Inspection, look_at
 from schemegen.manifest import Manifest, read_manifest
 from schemegen.planner import Plan, make_plan, resolve_rules
@@ -23,8 +24,9 @@ from schemegen.planner.rules import ResolvedRule
 from schemegen.policy import Policy
 from schemegen.progress import Progress, Silent
 from schemegen.registry import Registry
+from schemegen.runner.place import settled
 from schemegen.runner.produce import Order, produce
-from schemegen.scheme import Scheme
+from schemegen.scheme import Format, Scheme
 from schemegen.seal import default_name
 from schemegen.verifier import Report, verify_folder
 
@@ -76,7 +78,7 @@ def apply(
     """
     catalog, checkpoint = load_catalog(), open_checkpoint(str(model))
     planned, architecture = _planned(catalog, scheme, checkpoint, policies)
-    folder = Path(output) if output is not None else Path(default_name(planned.model_id, planned.scheme.name))
+    folder = settled(Path(default_name(planned.model_id, planned.scheme.name) if output is None else output))
     order = Order(
         planned,
         checkpoint,
@@ -177,10 +179,19 @@ def _word(registry: Registry[_Model], found: _Model) -> str:
 def _check_backends(catalog: Catalog, plan: Plan) -> None:
     """A plan that no backend can carry out is not worth showing."""
     for name in dict.fromkeys(tensor.format for tensor in plan.tensors if tensor.format is not None):
-        reasons = {backend.name: backend.refuses(plan.scheme.formats[name]) for backend in catalog.backends}
+        found = plan.scheme.formats[name]
+        reasons = {backend: _refusal(catalog.backend(backend), found) for backend in catalog.backends.names()}
         if None not in reasons.values():
             why = "; ".join(f"{backend} {reason}" for backend, reason in reasons.items())
             raise UnsupportedError(f"no backend takes format {name!r} of scheme {plan.scheme.name}: {why}")
+
+
+def _refusal(backend: GuardedBackend, found: Format) -> str | None:
+    """Why a backend does not take a format; a broken one does not, and keeps no other from it."""
+    try:
+        return backend.refuses(found)
+    except PluginError as error:
+        return str(error)
 
 
 def _replanned(manifest: Manifest, checkpoint: Checkpoint) -> tuple[Plan, Architecture]:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from schemegen import builtin
 from schemegen.architectures.base import Architecture
 from schemegen.backends.base import Backend
+from schemegen.backends.guard import GuardedBackend
 from schemegen.errors import DuplicateNameError, PluginError, UnknownNameError
 from schemegen.loader import load_policy, load_scheme
 from schemegen.plugins import Plugin, collect, plugin_manager
@@ -40,9 +41,9 @@ class Catalog:
         """A policy by name or by the path of a YAML file, or the policy itself."""
         return given if isinstance(given, Policy) else self._find(given, self.policies, load_policy)
 
-    def backend(self, name: str) -> Backend:
-        """A backend by name."""
-        return self.backends.get(name, self.notes)
+    def backend(self, name: str) -> GuardedBackend:
+        """A backend by name, guarded: its faults name it and its origin."""
+        return GuardedBackend(self.backends.get(name, self.notes), self.backends.origin(name))
 
     def architecture_of(self, config: Mapping[str, Any]) -> Architecture:
         """The architecture that answers to the config's model_type; UnknownNameError with suggestions otherwise."""

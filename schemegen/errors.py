@@ -19,6 +19,15 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
+
+_MAX_NAME: Final = 80
+_MAX_FAULTS: Final = 20
+
+
+def shortened(name: str) -> str:
+    """A name in quotes for a message, cut where it is longer than 80 characters."""
+    return repr(name) if len(name) <= _MAX_NAME else f"{name[:_MAX_NAME]!r}…"
 
 
 class SchemegenError(Exception):
@@ -32,12 +41,12 @@ class UnknownNameError(SchemegenError):
         names = sorted(known)
         self.kind = kind
         self.name = name
-        self.suggestions = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        self.suggestions = difflib.get_close_matches(name[:_MAX_NAME], names, n=3, cutoff=0.5)
         super().__init__("; ".join([_unknown(kind, name, names, self.suggestions), *notes]))
 
 
 def _unknown(kind: str, name: str, names: Sequence[str], suggestions: Sequence[str]) -> str:
-    head = f"unknown {kind} {name!r}"
+    head = f"unknown {kind} {shortened(name)}"
     if suggestions:
         return f"{head}: did you mean {' or '.join(suggestions)}?"
     return f"{head}: known are {', '.join(names)}" if names else f"{head}: none is registered"
@@ -79,11 +88,14 @@ class SchemeFault:
 
 
 class SchemeFileError(SchemegenError):
-    """A scheme or policy file is not valid: every fault found, a line each."""
+    """A scheme or policy file is not valid: every fault found is in `faults`, the first 20 a line each."""
 
     def __init__(self, faults: Sequence[SchemeFault]) -> None:
         self.faults = tuple(faults)
-        super().__init__("\n".join(map(str, self.faults)))
+        lines = [str(fault) for fault in self.faults[:_MAX_FAULTS]]
+        if rest := self.faults[_MAX_FAULTS:]:
+            lines.append(f"and {len(rest)} more faults")
+        super().__init__("\n".join(lines))
 
 
 class UnsupportedError(SchemegenError):

@@ -46,6 +46,8 @@ def group_of(weights: Quantization, columns: int) -> int:
 
 def refuses(format: Format, dtype: str, rows: int, columns: int) -> str | None:
     """Why a [rows, columns] matrix of this dtype cannot take the format, or None."""
+    if not rows or not columns:
+        return f"a matrix of shape [{rows}, {columns}] is empty"
     if dtype not in WEIGHT_DTYPES:
         return f"dtype {dtype} cannot be quantized; {', '.join(WEIGHT_DTYPES)} can"
     group = group_of(format.weights, columns)

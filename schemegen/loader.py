@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import stat
 from collections.abc import Hashable
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -83,22 +84,34 @@ def _load(path: Path, model: type[_Model]) -> _Model:
 
 def _read(path: Path) -> Any:
     try:
-        raw = path.read_bytes()
-        if len(raw) > MAX_BYTES:
-            raise _file_error(path, f"larger than {MAX_BYTES} bytes; a scheme is a page of YAML")
-        data = yaml.load(raw, Loader=_StrictLoader)
-        json.dumps(data, allow_nan=False)
+        data = yaml.load(_raw(path), Loader=_StrictLoader)
+        json.dumps(data, allow_nan=False, ensure_ascii=False).encode()
     except OSError as error:
         raise _file_error(path, f"cannot be read: {error.strerror}") from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         raise _file_error(path, f"{where}{error.problem}") from None
+    except UnicodeEncodeError:
+        raise _file_error(path, "an escape spells half a character; write the character itself") from None
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         raise _file_error(path, f"not plain YAML: {error}") from None
     if not isinstance(data, dict):
         raise _file_error(path, "expected a mapping of fields")
     return data
+
+
+def _raw(path: Path) -> bytes:
+    """The file's bytes; its kind and size come first, since a pipe keeps a reader waiting and a device has no end."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise _file_error(path, "cannot be read: it is not a regular file")
+    if status.st_size <= MAX_BYTES:
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+        if len(raw) <= MAX_BYTES:
+            return raw
+    raise _file_error(path, f"larger than {MAX_BYTES} bytes; a scheme is a page of YAML")
 
 
 def _file_error(path: Path, message: str) -> SchemeFileError:

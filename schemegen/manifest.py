@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import stat
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self
@@ -17,13 +18,15 @@ from pydantic import AfterValidator, ConfigDict, Field, ValidationError, model_v
 
 from schemegen import digests
 from schemegen.architectures.base import Part, Role
-from schemegen.errors import OutputError, VerificationError
-from schemegen.planner import Action, Totals
+from schemegen.errors import CheckpointError, OutputError, VerificationError
+from schemegen.planner import Action, ResolvedRule, Totals
 from schemegen.policy import StrictModel
 from schemegen.scheme import Scheme
 
 MANIFEST_NAME: Final = "schemegen.json"
 CARD_NAME: Final = "README.md"
+_TEMPORARY_NAME: Final = f"{MANIFEST_NAME}.part"  # as unfinished downloads are called, which no source brings
+_OWN_NAMES: Final = frozenset({CARD_NAME.casefold(), MANIFEST_NAME})
 MAX_BYTES: Final = 256 << 20
 # The last field is the digest of all bytes before it.
 _SEALED: Final = re.compile(rb',\n  "digest": "([0-9a-f]{32})"\n}\n\Z')
@@ -31,20 +34,20 @@ _SEALED: Final = re.compile(rb',\n  "digest": "([0-9a-f]{32})"\n}\n\Z')
 
 def _plain_name(name: str) -> str:
     path = PurePosixPath(name)
-    if not path.parts or path.is_absolute() or ".." in path.parts or path.as_posix() != name:
+    if not path.parts or path.is_absolute() or ".." in path.parts or "\0" in name or path.as_posix() != name:
         raise ValueError(f"{name!r} is no plain file name within the folder")
     return name
 
 
 FileName = Annotated[str, AfterValidator(_plain_name)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
-Bytes = Annotated[int, Field(ge=0)]
+Bytes = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
 class Tile(NamedTuple):
     """A run of bytes of a shard, right behind the one before it, and its digest."""
 
-    nbytes: Bytes
+    nbytes: Annotated[int, Field(ge=1, lt=1 << 63)]
     digest: Digest
 
 
@@ -64,20 +67,20 @@ class RoleSums(StrictModel):
     role: Role
     action: Action
     format: str | None
-    tensors_in: int
-    tensors_out: int
-    parameters: int
-    bytes_in: int
-    bytes_out: int
+    tensors_in: Bytes
+    tensors_out: Bytes
+    parameters: Bytes
+    bytes_in: Bytes
+    bytes_out: Bytes
 
 
 class Sums(StrictModel):
     """Sums over all tensors; bytes are those of tensors, without file headers."""
 
-    tensors_in: int
-    tensors_out: int
-    bytes_in: int
-    bytes_out: int
+    tensors_in: Bytes
+    tensors_out: Bytes
+    bytes_in: Bytes
+    bytes_out: Bytes
     by_role: tuple[RoleSums, ...]
 
     @classmethod
@@ -90,7 +93,8 @@ class Sums(StrictModel):
 class Manifest(StrictModel):
     """What an output is: made by which version and backend, from what, under which scheme and rules, byte for byte.
 
-    `shards` are the tiles of every output shard from its first byte, `files` the digests of all other files.
+    `shards` are the tiles of every output shard from its first byte, `files` the digests of all other files;
+    `source_files` are those of the source's config.json and side files, by the source's names.
     """
 
     # pydantic keeps names that begin with model_ for itself unless told.
@@ -111,6 +115,7 @@ class Manifest(StrictModel):
     left_out: tuple[str, ...]
     totals: Sums
     source: tuple[SourceShard, ...]
+    source_files: dict[FileName, Digest]
     digest_algorithm: Literal["xxh3-128"] = "xxh3-128"
     files: dict[FileName, Digest]
     shards: dict[FileName, tuple[Tile, ...]]
@@ -119,7 +124,18 @@ class Manifest(StrictModel):
     def _check_scheme(self) -> Self:
         if self.scheme.digest != self.scheme_digest:
             raise ValueError(f"scheme_digest is not the digest of scheme {self.scheme.name}")
+        for position, row in enumerate(self.rules):
+            if not self._is_rule(row):
+                raise ValueError(f"rules.{position} is no rule of scheme {self.scheme.name}")
         return self
+
+    def _is_rule(self, row: Mapping[str, Any]) -> bool:
+        try:
+            rule = ResolvedRule.from_dict(row)
+            named = self.scheme.format_name(rule.rule.use, rule.label)
+            return isinstance(row["label"], str) and rule.to_dict() == row and named == rule.format
+        except (KeyError, TypeError, ValueError):
+            return False
 
     def to_bytes(self) -> bytes:
         """The file: equal bytes for equal content, a line a chunk, sealed with a digest of itself."""
@@ -159,23 +175,40 @@ def tile(file: str, size: int, found: Iterable[tuple[int, int, str]]) -> tuple[T
     return tuple(tiles)
 
 
-def travel_names(names: Collection[str]) -> dict[str, str]:
-    """The output's name for each side file of the source: its own, or NAME.base.EXT where the output has its own."""
-    taken = {*names, MANIFEST_NAME, CARD_NAME}
-    found = {name: name for name in names}
-    for own in found.keys() & {MANIFEST_NAME, CARD_NAME}:
-        stem, _, suffix = own.rpartition(".")
-        numbers = ("" if number == 1 else str(number) for number in count(1))
-        found[own] = next(free for number in numbers if (free := f"{stem}.base{number}.{suffix}") not in taken)
-    return found
+def travel_names(names: Iterable[str]) -> dict[str, str]:
+    """The output's name for each side file of the source: its own, or NAME.base.EXT where the output has its own.
+
+    What counts is the name at the top, a file's or a folder's, in any case: some disks take README.md for readme.md.
+    """
+    tops = {name: name.partition("/")[0] for name in names}
+    taken = {top.casefold() for top in tops.values()} | _OWN_NAMES
+    moved: dict[str, str] = {}
+    for top in sorted(set(tops.values())):
+        if top.casefold() in _OWN_NAMES:
+            stem, _, suffix = top.rpartition(".")
+            bases = (f"{stem}.base{'' if number == 1 else number}.{suffix}" for number in count(1))
+            moved[top] = next(free for free in bases if free.casefold() not in taken)
+            taken.add(moved[top].casefold())
+    return {name: moved.get(top, top) + name[len(top) :] for name, top in tops.items()}
+
+
+def check_names(side_names: Iterable[str], shard_names: Iterable[str]) -> None:
+    """CheckpointError where a shard, which keeps its name, has that of a file which the output brings or renames."""
+    moved = {new for old, new in travel_names(side_names).items() if old != new}
+    taken = {name.partition("/")[0].casefold() for name in moved} | _OWN_NAMES | {"config.json", _TEMPORARY_NAME}
+    for name in shard_names:
+        if name.partition("/")[0].casefold() in taken:
+            raise CheckpointError(
+                f"shard {name!r} has the name of another file of the output; rename it in the source and its index"
+            )
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write the manifest durably in one step; OutputError when the disk refuses."""
-    path = folder / MANIFEST_NAME
-    temporary = folder / f"{MANIFEST_NAME}.tmp"
+    path, temporary = folder / MANIFEST_NAME, folder / _TEMPORARY_NAME
     try:
-        with temporary.open("wb") as file:
+        temporary.unlink(missing_ok=True)
+        with temporary.open("xb") as file:
             file.write(manifest.to_bytes())
             file.flush()
             os.fsync(file.fileno())
@@ -200,9 +233,12 @@ def read_manifest(folder: Path) -> Manifest:
 
 def _read(path: Path) -> bytes:
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise VerificationError([f"{path} is larger than {MAX_BYTES:,} bytes; it is no manifest"])
-        return path.read_bytes()
+        # To open a pipe for reading would wait for somebody who writes.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
+                raise VerificationError([f"{path} is no file of at most {MAX_BYTES:,} bytes; it is no manifest"])
+            return file.read()
     except FileNotFoundError:
         finding = f"{path.parent} holds no {path.name}: it is not a finished output of schemegen"
         raise VerificationError([finding]) from None

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import difflib
 import re
+import unicodedata
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
 from schemegen.architectures.base import PROTECTED_ROLES, Part, Role, TensorInfo
 from schemegen.registry import NAME_PATTERN
 
 LAYERS_PATTERN: Final = r"-?[0-9]{1,6}(--?[0-9]{1,6})?(,-?[0-9]{1,6}(--?[0-9]{1,6})?)*"
 _SPAN: Final = re.compile(r"(-?\d+)(?:-(-?\d+))?")
+_UNPRINTED: Final = ("Cc", "Cs", "Zl", "Zp")
+"""Unicode's categories of control characters, halves of characters, and ends of lines and paragraphs."""
+
+
+def _one_line(text: str) -> str:
+    if any(unicodedata.category(character) in _UNPRINTED for character in text):
+        raise ValueError("must be one line without control characters")
+    return text
+
+
 Name = Annotated[str, Field(pattern=f"^{NAME_PATTERN.pattern}$")]
+Line = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(_one_line)]
+"""What is shown in lists, cards and terminals as it stands."""
 
 
 class StrictModel(BaseModel):
@@ -62,7 +75,7 @@ class Rule(StrictModel):
     @classmethod
     def _check_layers(cls, value: Any) -> Any:
         if value is not None and not (isinstance(value, str) and re.fullmatch(LAYERS_PATTERN, value)):
-            raise ValueError(f'{value!r} names no layers; write text such as "3" or "0-2,-1"')
+            raise ValueError(f'{value!r:.80} names no layers; write text such as "3" or "0-2,-1"')
         return value
 
     @field_validator("name", mode="before")
@@ -71,7 +84,7 @@ class Rule(StrictModel):
         if value is None:
             return value
         if not isinstance(value, str) or not value.startswith("re:"):
-            raise ValueError(f"{value!r} is no pattern; write 're:' and a regular expression from the name's start")
+            raise ValueError(f"{value!r:.80} is no pattern; write 're:' and a regular expression from the name's start")
         try:
             re.compile(value[3:])
         except (re.error, RecursionError, OverflowError) as error:
@@ -118,7 +131,7 @@ def _member(kind: type[Role] | type[Part], value: Any) -> Role | Part:
     except ValueError:
         near = difflib.get_close_matches(str(value), list(kind), n=1)
         hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(kind)}"
-        raise ValueError(f"{value!r} is no {kind.__name__.lower()}; {hint}") from None
+        raise ValueError(f"{value!r:.80} is no {kind.__name__.lower()}; {hint}") from None
 
 
 def _tuple_of(value: str | tuple[str, ...]) -> tuple[str, ...]:
@@ -143,7 +156,7 @@ class Policy(StrictModel):
 
     schema_version: Literal[1]
     name: Name
-    summary: Annotated[str, Field(min_length=1, max_length=300)]
+    summary: Line
     rules: Annotated[tuple[Rule, ...], Field(min_length=1)]
 
     @field_validator("rules", mode="before")

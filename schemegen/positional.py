@@ -8,6 +8,8 @@ import threading
 from collections.abc import Iterable
 from typing import Final
 
+#: More threads than this bring nothing, and a system may refuse them.
+MAX_JOBS: Final = 64
 HAS_VECTOR_IO: Final = hasattr(os, "preadv") and hasattr(os, "pwritev")
 _SEEK = threading.Lock()
 
@@ -33,6 +35,16 @@ def write_at(fd: int, parts: Iterable[memoryview], offset: int) -> int:
                 raise OSError(errno.EIO, "the disk takes no bytes")
             part, offset = part[step:], offset + step
     return offset - start
+
+
+def allow_open_files(count: int) -> None:
+    """Raise this process's limit on open files to `count` where it is lower and may be raised."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < count:
+        wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
 
 
 def as_bytes(buffer: object) -> memoryview:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from schemegen.policy import Name, PolicyEntry, Rule, StrictModel, as_entries
+from schemegen.policy import Line, Name, PolicyEntry, Rule, StrictModel, as_entries
 
 Strategy = Literal["tensor", "channel", "group", "block", "tensor_group", "token", "attn_head"]
 
@@ -80,9 +80,9 @@ class Scheme(StrictModel):
 
     schema_version: Literal[1]
     name: Name
-    summary: Annotated[str, Field(min_length=1, max_length=300)]
-    reference: str | None = None
-    formats: Annotated[dict[str, Format], Field(min_length=1)]
+    summary: Line
+    reference: Line | None = None
+    formats: Annotated[dict[Name, Format], Field(min_length=1)]
     policy: tuple[PolicyEntry, ...]
     method: Literal["rtn"] = "rtn"
 

@@ -28,7 +28,7 @@ from schemegen.errors import (
     UnsupportedError,
 )
 from schemegen.hookspecs import hookimpl
-from schemegen.runner import produce
+from schemegen.runner import produce, workspace
 
 KIMI = "kimi-k2-int4"
 
@@ -102,7 +102,7 @@ def test_another_result_is_refused_unless_overwritten(sample_folder: Path, tmp_p
 @pytest.mark.parametrize("name", ["thesis.txt", ".hidden"])
 def test_a_folder_that_is_no_model_is_never_overwritten(sample_folder: Path, tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("mine")
-    with pytest.raises(OutputError, match="does not look like a model"):
+    with pytest.raises(OutputError, match="did not write"):
         schemegen.apply(KIMI, sample_folder, tmp_path, overwrite=True)
     assert (tmp_path / name).read_text() == "mine"
 
@@ -175,22 +175,68 @@ def test_a_crash_at_a_late_step_resumes_to_equal_bytes(
     assert same_folder(made, tmp_path / "out") == []
 
 
-def test_a_crash_between_state_and_rename_resumes_after_a_full_check(
-    sample_folder: Path, tmp_path: Path, made: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("moment", ["rename", "remove_state"])
+def test_a_crash_around_the_rename_resumes_to_equal_bytes(
+    sample_folder: Path, tmp_path: Path, made: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     def crash(*_: object) -> None:
         raise RuntimeError("crash")
 
-    out, partial = tmp_path / "out", tmp_path / "out.partial"
+    out = tmp_path / "out"
     with monkeypatch.context() as patched:
-        patched.setattr(os, "rename", crash)
+        patched.setattr(os if moment == "rename" else workspace, moment, crash)
         with pytest.raises(RuntimeError):
             schemegen.apply(KIMI, sample_folder, out)
-    assert not (partial / ".schemegen").exists()
-    with pytest.raises(OutputError, match="different run"):
-        schemegen.apply(KIMI, sample_folder, out, policies=["keep-mtp"])
-    schemegen.apply(KIMI, sample_folder, out)
+    if moment == "remove_state":
+        schemegen.verify(out, sample_folder)
+    result = schemegen.apply(KIMI, sample_folder, out)
+    assert result.status == ("written" if moment == "rename" else "unchanged")
     assert same_folder(made, out) == []
+
+
+@pytest.mark.parametrize("name", ["README.md", "tokenizer.json", "config.json"])
+def test_a_damaged_result_does_not_pass_for_the_same(sample_folder: Path, tmp_path: Path, name: str) -> None:
+    out = schemegen.apply(KIMI, sample_folder, tmp_path / "out").path
+    (out / name).write_bytes((out / name).read_bytes().replace(b"e", b"E", 1))
+    with pytest.raises(SchemegenError, match=name):
+        schemegen.apply(KIMI, sample_folder, out)
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "config.json", "NEW.txt"])
+def test_a_changed_side_file_of_the_source_is_another_run(model: Path, tmp_path: Path, name: str) -> None:
+    out = schemegen.apply(KIMI, model, tmp_path / "out").path
+    with (model / name).open("a") as file:
+        file.write("\n")
+    with pytest.raises(OutputError, match=f"is not this result(.|\n)*source_files.{name}: there"):
+        schemegen.apply(KIMI, model, out)
+
+
+def test_overwriting_removes_nothing_that_schemegen_did_not_write(sample_folder: Path, tmp_path: Path) -> None:
+    out = schemegen.apply(KIMI, sample_folder, tmp_path / "out", policies=["keep-mtp"]).path
+    (out / "notes").mkdir()
+    (out / "notes/mine.txt").write_text("mine")
+    with pytest.raises(OutputError, match=r"did not write \(notes/mine.txt\)"):
+        schemegen.apply(KIMI, sample_folder, out, overwrite=True)
+    assert (out / "notes/mine.txt").read_text() == "mine"
+
+
+def test_neighbours_of_the_output_are_not_touched(sample_folder: Path, tmp_path: Path) -> None:
+    for name in (".out.replaced", "out.partial"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "diary").write_text("mine")
+    with pytest.raises(OutputError, match="made by no run"):
+        schemegen.apply(KIMI, sample_folder, tmp_path / "out", restart=True)
+    (tmp_path / "out.partial").rename(tmp_path / "moved")
+    schemegen.apply(KIMI, sample_folder, tmp_path / "out")
+    schemegen.apply(KIMI, sample_folder, tmp_path / "out", overwrite=True)
+    assert (tmp_path / ".out.replaced" / "diary").read_text() == "mine"
+
+
+def test_a_finished_output_that_is_called_partial_is_not_taken(sample_folder: Path, tmp_path: Path) -> None:
+    schemegen.apply(KIMI, sample_folder, tmp_path / "x.partial")
+    with pytest.raises(OutputError, match="made by no run"):
+        schemegen.apply(KIMI, sample_folder, tmp_path / "x", restart=True)
+    schemegen.verify(tmp_path / "x.partial", sample_folder)
 
 
 def test_a_partial_output_of_another_run_is_refused_by_name(sample_folder: Path, tmp_path: Path, made: Path) -> None:
@@ -210,7 +256,7 @@ def test_a_source_that_changed_between_two_runs_is_refused(model: Path, tmp_path
     data = bytearray(shard.read_bytes())
     data[-1] ^= 1
     shard.write_bytes(data)
-    with pytest.raises(OutputError, match="source: there"):
+    with pytest.raises(OutputError, match=r"source\.model-.*: there"):
         schemegen.apply(KIMI, model, tmp_path / "out")
 
 
@@ -226,6 +272,9 @@ def test_an_unindexed_mtp_block_is_an_error_unless_dropped(model: Path, tmp_path
     last = max(index["weight_map"].values())
     index["weight_map"] = {name: shard for name, shard in index["weight_map"].items() if shard != last}
     (model / "model.safetensors.index.json").write_text(json.dumps(index))
+    # The last shard holds the head too.
+    config = json.loads((model / "config.json").read_text()) | {"tie_word_embeddings": True}
+    (model / "config.json").write_text(json.dumps(config))
     with pytest.raises(CheckpointError, match="MTP"):
         schemegen.apply(KIMI, model, tmp_path / "out")
     result = schemegen.apply(KIMI, model, tmp_path / "out", unindexed="drop")
@@ -261,7 +310,7 @@ def test_free_space_is_checked_first(sample_folder: Path, tmp_path: Path, monkey
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10, 9, 1_000_000))
     with pytest.raises(OutputError, match=r"needs .* GB more and 0.00 GB are free"):
         schemegen.apply(KIMI, sample_folder, tmp_path / "out")
-    assert list((tmp_path / "out.partial").glob("*.safetensors")) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

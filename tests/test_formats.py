@@ -54,6 +54,12 @@ def test_what_does_not_fit_has_a_reason(fields: dict[str, Any], dtype: str, colu
     assert (found is None) if reason is None else (found is not None and reason in found)
 
 
+@pytest.mark.parametrize("fields", [{}, {"strategy": "channel", "group_size": None}])
+@pytest.mark.parametrize("shape", [(0, 256), (64, 0), (0, 0)])
+def test_an_empty_matrix_does_not_fit(fields: dict[str, Any], shape: tuple[int, int]) -> None:
+    assert refuses(form(**fields), "BF16", *shape) == f"a matrix of shape {[*shape]} is empty"
+
+
 def test_storage_is_inferred_or_given() -> None:
     assert storage_of(form()) == "pack-quantized"
     assert storage_of(form(storage="int-quantized")) == "int-quantized"

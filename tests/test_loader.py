@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -93,11 +94,34 @@ def test_the_faults_of_a_folder_stand_in_one_error(tmp_path: Path) -> None:
         (b"\xff\xfe\x00", "not plain YAML|special characters"),
         (b"a: " + b"x" * (1 << 20), "larger than"),
         ("[" * 100_000, "not plain YAML"),
+        ('a: ["\\ud800"]\n', "an escape spells half a character"),
+        ('"\\udfff": a\n', "an escape spells half a character"),
     ],
 )
 def test_hostile_yaml_gets_one_sentence(tmp_path: Path, text: str | bytes, message: str) -> None:
     with pytest.raises(SchemeFileError, match=message):
         load_scheme(write(tmp_path, text))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_what_has_no_end_is_not_read(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "mine.yaml"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    with pytest.raises(SchemeFileError, match=r"mine\.yaml: cannot be read: it is not a regular file"):
+        load_scheme(path)
+    with pytest.raises(SchemeFileError, match="not a regular file"):
+        load_schemes(tmp_path)
+
+
+def test_a_huge_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, GOOD)
+    os.truncate(path, 1 << 40)
+    monkeypatch.setattr(Path, "open", None)
+    with pytest.raises(SchemeFileError, match="larger than"):
+        load_scheme(path)
 
 
 def test_a_missing_file_and_a_folder_get_one_sentence(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 from pathlib import Path
@@ -12,13 +13,14 @@ import pytest
 
 import schemegen
 from schemegen.digests import digest
-from schemegen.errors import OutputError, VerificationError
+from schemegen.errors import CheckpointError, OutputError, VerificationError
 from schemegen.manifest import (
     MANIFEST_NAME,
     Manifest,
     SourceShard,
     Sums,
     Tile,
+    check_names,
     read_manifest,
     tile,
     travel_names,
@@ -47,6 +49,7 @@ def manifest(sample_folder: Path) -> Manifest:
         left_out=("other.gguf",),
         totals=Sums.of(plan.totals),
         source=(SourceShard(name="a.safetensors", size=5, header_digest=HEX, sample_digest=HEX),),
+        source_files={"config.json": HEX},
         files={"config.json": HEX, "sub/über.txt": HEX},
         shards={"a.safetensors": (Tile(3, HEX), Tile(2, HEX[::-1])), "b.safetensors": ()},
     )
@@ -126,6 +129,20 @@ def test_a_folder_without_one_is_no_output(tmp_path: Path) -> None:
         ({"shards": {"a": [[-1, HEX]]}}, "shards"),
         ({"shards": {"a": [["1", HEX]]}}, "shards"),
         ({"digest_algorithm": "md5"}, "digest_algorithm"),
+        ({"shards": {"a": [[0, HEX]]}}, "shards"),
+        ({"shards": {"a": [[10**4200, HEX]]}}, "shards"),
+        ({"files": {"a\0b": HEX}}, "files"),
+        ({"source_files": {"../x": HEX}}, "source_files"),
+        ({"rules": [{}]}, "rules.0"),
+        ({"notes": ["\ud800"]}, "Invalid JSON"),
+        ({"rules": [[]]}, "rules.0"),
+        ({"rules": [{"label": "a", "format": None, "rule": {"use": 1}}]}, "rules.0"),
+        ({"rules": [{"label": 1, "format": None, "rule": {"use": "keep"}}]}, "rules.0"),
+        ({"rules": [{"label": "a", "format": None, "rule": {"use": "keep"}, "more": 1}]}, "rules.0"),
+        ({"rules": [{"label": "a", "format": "int4", "rule": {"use": "keep"}}]}, "rules.0"),
+        ({"rules": [{"label": "a", "format": "int5", "rule": {"use": "int5"}}]}, "rules.0"),
+        ({"rules": [{"label": "a", "format": [], "rule": {"use": "keep"}}]}, "rules.0"),
+        ({"rules": [{"label": "a", "format": None, "rule": {"use": "keep", "name": "re:("}}]}, "rules.0"),
     ],
 )
 def test_a_sealed_one_of_other_content_is_refused(
@@ -172,5 +189,43 @@ def test_side_files_give_way_to_the_outputs_own() -> None:
         "README.base.md": "README.base.md",
         "schemegen.json": "schemegen.base.json",
         "sub/README.md": "sub/README.md",
-        "readme.md": "readme.md",
+        "readme.md": "readme.base3.md",
     }
+    assert travel_names(["README.md/a", "README.md/b", "README.base.md/c", "x"]) == {
+        "README.md/a": "README.base2.md/a",
+        "README.md/b": "README.base2.md/b",
+        "README.base.md/c": "README.base.md/c",
+        "x": "x",
+    }
+
+
+@pytest.mark.parametrize(
+    "shard",
+    [
+        "README.md",
+        "readme.md",
+        "schemegen.json",
+        "config.json",
+        "config.json/a",
+        "schemegen.json.part",
+        "README.base.md",
+    ],
+)
+def test_a_shard_in_the_way_of_another_file_is_told_before_any_work(shard: str) -> None:
+    check_names(["README.md", "a/b"], ["model.safetensors", "a/model.safetensors"])
+    with pytest.raises(CheckpointError, match=f"shard '{shard}' has the name.*rename it"):
+        check_names(["README.md"], ["model.safetensors", shard])
+
+
+def test_what_is_no_file_is_no_manifest(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / MANIFEST_NAME)
+    with pytest.raises(VerificationError, match="no manifest"):
+        read_manifest(tmp_path)
+
+
+def test_a_side_file_cannot_have_the_temporary_name(manifest: Manifest, tmp_path: Path) -> None:
+    (tmp_path / "schemegen.json.tmp").write_text("the source's")
+    os.mkfifo(tmp_path / "schemegen.json.part")
+    write_manifest(tmp_path, manifest)
+    assert (tmp_path / "schemegen.json.tmp").read_text() == "the source's"
+    assert not (tmp_path / "schemegen.json.part").exists()

@@ -98,3 +98,24 @@ def test_a_faulty_rule_says_what_is_wrong(fields: dict[str, Any], message: str) 
 def test_a_policy_needs_a_rule() -> None:
     with pytest.raises(ValidationError, match="rules"):
         Policy.model_validate({"schema_version": 1, "name": "none", "summary": "s", "rules": []})
+
+
+@pytest.mark.parametrize(
+    "summary", ["", "a\nb", "a\tb", "a\x1b[31m", "a\x7f", "a\x85b", "a\u2028b", "\ud800", "x" * 301]
+)
+def test_a_summary_is_one_line(summary: str) -> None:
+    with pytest.raises(ValidationError, match="summary"):
+        Policy.model_validate({"schema_version": 1, "name": "a", "summary": summary, "rules": [{"use": "keep"}]})
+
+
+def test_a_summary_may_be_in_any_language() -> None:
+    text = "Experten in vier Bit, 専門家だけ 🙂"
+    policy = {"schema_version": 1, "name": "a", "summary": text, "rules": [{"use": "keep"}]}
+    assert Policy.model_validate(policy).summary == text
+
+
+def test_a_wrong_value_is_quoted_in_short() -> None:
+    for fields in ({"role": "x" * 5000}, {"part": "x" * 5000}, {"layers": "x" * 5000}, {"name": "x" * 5000}):
+        with pytest.raises(ValidationError) as caught:
+            rule(**fields)
+        assert all(len(fault["msg"]) < 300 for fault in caught.value.errors())

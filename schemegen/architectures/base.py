@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, Final
 
-from schemegen.errors import CheckpointError, UnsupportedError
+from schemegen.errors import CheckpointError, UnsupportedError, shortened
 
 Config = Mapping[str, Any]
+_MAX_INT: Final = (1 << 63) - 1
+# One way to write a number: others would make two names of one tensor, or a number nobody can hold.
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,5}")
 
 
 class Role(StrEnum):
@@ -119,10 +123,16 @@ class TensorInfo:
         return self.name.rpartition(".")[0]
 
 
+def _nothing(_: Config) -> tuple[str, ...]:
+    return ()
+
+
 @dataclass(frozen=True)
 class Architecture:
     """A model family: the `model_type`s it answers to, its rules in order, what the config promises of layers and
     routed experts, and the regex (without prefix) by which engines are told that a whole part is kept.
+
+    `required` names the tensors outside layers without which there is no model of this config.
     """
 
     name: str
@@ -133,19 +143,42 @@ class Architecture:
     experts: Callable[[Config], int]
     part_ignores: Mapping[Part, str]
     reference: str = ""
+    required: Callable[[Config], tuple[str, ...]] = _nothing
+
+    def __post_init__(self) -> None:
+        """UnsupportedError for a pattern that is no regular expression: here, not at the first tensor."""
+        _ = self._compiled
+        for ignore in (*(rule.ignore for rule in self.rules), *self.part_ignores.values()):
+            if ignore is not None:
+                self._pattern(ignore)
 
     @cached_property
     def _compiled(self) -> tuple[tuple[re.Pattern[str], TensorRule], ...]:
-        return tuple((re.compile(rule.pattern), rule) for rule in self.rules)
+        return tuple((self._pattern(rule.pattern), rule) for rule in self.rules)
+
+    def _pattern(self, text: str) -> re.Pattern[str]:
+        try:
+            return re.compile(text)
+        except (re.error, RecursionError, OverflowError) as error:
+            raise UnsupportedError(
+                f"architecture {self.name}: the pattern {text!r} is not a regular expression: {error}"
+            ) from error
 
     def identify(self, name: str) -> TensorInfo:
         """Role, part and place of a tensor; UnsupportedError for a name that no rule knows."""
         for pattern, rule in self._compiled:
-            if found := pattern.fullmatch(name):
-                return _info(name, rule, found.groupdict())
+            if (found := pattern.fullmatch(name)) and _are_numbers(groups := found.groupdict()):
+                return _info(name, rule, groups)
         raise UnsupportedError(
-            f"tensor {name!r} is unknown to architecture {self.name}; a plugin can add an architecture that knows it"
+            f"tensor {shortened(name)} is unknown to architecture {self.name}; "
+            "a plugin can add an architecture that knows it"
         )
+
+
+def _are_numbers(groups: Mapping[str, str | None]) -> bool:
+    """Whether layer and expert, where the name gives them, are plain decimal numbers of at most six digits."""
+    texts = (groups.get("layer"), groups.get("expert"))
+    return all(text is None or _NUMBER.fullmatch(text) for text in texts)
 
 
 def _info(name: str, rule: TensorRule, groups: Mapping[str, str | None]) -> TensorInfo:
@@ -171,13 +204,23 @@ def _projection(rule: TensorRule, stored: str | None) -> str | None:
     return rule.projections[stored] if rule.projections else stored
 
 
-def config_int(config: Config, *path: str) -> int:
-    """The positive integer at a path of config.json; CheckpointError when it is missing or something else."""
+def config_int(config: Config, *path: str, minimum: int = 1, default: int | None = None) -> int:
+    """The integer at a path of config.json, or `default` where the path or a part of it is missing or null.
+
+    CheckpointError when it is missing without a default, below `minimum`, or something else.
+    """
     value: Any = config
-    for key in path:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    for position, key in enumerate(path):
+        if not isinstance(value, Mapping):
+            raise CheckpointError(f"config.json: {'.'.join(path[:position])} is {reprlib.repr(value)}, not an object")
+        value = value.get(key)
+        if value is None:
+            break
+    if value is None and default is not None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= _MAX_INT:
         raise CheckpointError(
-            f"config.json: {'.'.join(path)} is {value!r}; the architecture needs a whole number there"
+            f"config.json: {'.'.join(path)} is {reprlib.repr(value)}; "
+            f"the architecture needs a whole number there, at least {minimum}"
         )
     return value

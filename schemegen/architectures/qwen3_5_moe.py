@@ -5,7 +5,7 @@ Names as in the published Qwen3.6-35B-A3B and Qwen3.5-35B-A3B indexes; experts f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from schemegen.architectures.base import Architecture, Config, ExpertLayout, Part, Role, TensorRule, config_int
@@ -93,7 +93,18 @@ def _depth(config: Config, part: Part) -> int:
         Part.MTP: ("text_config", "mtp_num_hidden_layers"),
         Part.VISION: ("vision_config", "depth"),
     }
-    return config_int(config, *paths[part]) if part in paths else 0
+    if part not in paths:
+        return 0
+    # A model without a vision tower or an MTP block may leave its depth out.
+    return config_int(config, *paths[part], minimum=0, default=None if part is Part.TEXT else 0)
+
+
+def _required(config: Config) -> tuple[str, ...]:
+    """Embedding, final norm, and the head unless it is the embedding again."""
+    text = config.get("text_config")
+    tied = [holder.get("tie_word_embeddings") for holder in (config, text) if isinstance(holder, Mapping)]
+    head = () if True in tied else ("lm_head.weight",)
+    return ("model.language_model.embed_tokens.weight", "model.language_model.norm.weight", *head)
 
 
 QWEN3_5_MOE: Final = Architecture(
@@ -105,4 +116,5 @@ QWEN3_5_MOE: Final = Architecture(
     experts=_text("num_experts"),
     part_ignores={Part.VISION: _VISUAL, Part.MTP: r"mtp\..*"},
     reference="https://huggingface.co/Qwen/Qwen3.6-35B-A3B",
+    required=_required,
 )

@@ -60,6 +60,9 @@ def _weights_fault(weights: Quantization) -> str | None:
         return "has kernels for symmetric INT4 and INT8 only"
     if weights.strategy not in ("group", "channel"):
         return f"has kernels for the strategies group and channel, not {weights.strategy}"
+    per_word = 32 // weights.num_bits
+    if weights.group_size is not None and weights.group_size % per_word:
+        return f"packs {per_word} codes into a word: group_size {weights.group_size} is no multiple of {per_word}"
     odd = {
         "narrow_range": weights.narrow_range,
         "dynamic": weights.dynamic,

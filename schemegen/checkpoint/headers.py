@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import reprlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -166,9 +167,11 @@ def _span(shard: str, name: str, entry: Any) -> tuple[int, int, str, str, tuple[
         raise _fault(shard, name, _misfit(entry)) from error
     count = _elements(shape)
     if count is None:
-        raise _fault(shard, name, f"its shape {shape!r} is not a list of whole numbers with a product below 2**64")
+        raise _fault(
+            shard, name, f"its shape {reprlib.repr(shape)} is not a list of whole numbers with a product below 2**64"
+        )
     if not _is_span(offsets):
-        raise _fault(shard, name, f"its data_offsets {offsets!r} are not a begin and an end")
+        raise _fault(shard, name, f"its data_offsets {reprlib.repr(offsets)} are not a begin and an end")
     begin, end = offsets
     if count * bits != (end - begin) * 8:
         size = f"{count * bits / 8:,.10g} bytes"
@@ -184,7 +187,7 @@ def _misfit(entry: Any) -> str:
         return "its entry is not just dtype, shape and data_offsets"
     if entry["dtype"] in [*DTYPE_BITS]:
         return "its name is empty"
-    return f"its dtype {entry['dtype']!r} is unknown to safetensors"
+    return f"its dtype {reprlib.repr(entry['dtype'])} is unknown to safetensors"
 
 
 def _is_span(value: Any) -> bool:

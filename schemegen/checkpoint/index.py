@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -13,6 +16,7 @@ from schemegen.errors import CheckpointError
 
 INDEX_NAME: Final = "model.safetensors.index.json"
 SINGLE_NAME: Final = "model.safetensors"
+_ONE_OF: Final = re.compile(r"(.*?)([0-9]{1,9})(-of-)([0-9]{1,9})(\.safetensors)", re.IGNORECASE)
 _WHAT: Final = f"index {INDEX_NAME!r}"
 
 
@@ -37,11 +41,23 @@ def read_index(root: Path, files: Iterable[str]) -> Index:
     content = parse_object(read_text(root / INDEX_NAME, _WHAT), _WHAT)
     weight_map = _weight_map(content.get("weight_map"))
     metadata = content.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    # The total is counted anew; the rest travels.
+    _require_finite({key: value for key, value in metadata.items() if key != "total_size"})
     shards = tuple(sorted(set(weight_map.values())))
     for shard in shards:
         if shard not in names:
             raise CheckpointError(f"{_WHAT} names {shard!r}, which is not there; download it again")
-    return Index(INDEX_NAME, metadata if isinstance(metadata, dict) else {}, shards, weight_map)
+    return Index(INDEX_NAME, metadata, shards, weight_map)
+
+
+def _require_finite(metadata: Mapping[str, Any]) -> None:
+    try:
+        json.dumps(metadata, allow_nan=False)
+    except ValueError as error:
+        raise CheckpointError(
+            f"{_WHAT} has metadata with a number that is infinite or none, which JSON cannot hold; take it out"
+        ) from error
 
 
 def _single_file(names: set[str]) -> str:
@@ -53,7 +69,26 @@ def _single_file(names: set[str]) -> str:
     if len(found) > 1:
         listed = ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
         raise CheckpointError(f"the folder has {listed}, but no {INDEX_NAME}, which decides; download the index too")
+    _refuse_part(found[0])
     return found[0]
+
+
+def _refuse_part(name: str) -> None:
+    """CheckpointError for a file whose name says that others belong to it: without them it is half a model."""
+    found = _ONE_OF.fullmatch(name)
+    if found is None:
+        return
+    before, number, of, count, end = found.groups()
+    if int(count) == int(number) == 1:
+        return
+    others = (n for n in range(1, int(count) + 1) if n != int(number))
+    listed = [f"{before}{n:0{len(number)}}{of}{count}{end}" for n in islice(others, 3)]
+    rest = int(count) - 1 - len(listed)
+    more = f" and {rest} more" if rest > 0 else ""
+    raise CheckpointError(
+        f"{name!r} is one of {int(count)} files by its name, but {', '.join([INDEX_NAME, *listed])}{more} are missing; "
+        "download all of the model"
+    )
 
 
 def _weight_map(value: Any) -> Mapping[str, str]:

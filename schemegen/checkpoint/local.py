@@ -9,7 +9,7 @@ from schemegen.checkpoint.files import sort_files
 from schemegen.checkpoint.headers import Header, read_header
 from schemegen.checkpoint.index import check_headers, read_index
 from schemegen.checkpoint.model import Checkpoint, Shard
-from schemegen.checkpoint.reading import parse_object, read_text, reading
+from schemegen.checkpoint.reading import parse_object, read_text, reading, require_utf8
 from schemegen.checkpoint.tree import find_files
 from schemegen.errors import CheckpointError
 
@@ -22,6 +22,9 @@ def open_local(folder: Path) -> Checkpoint:
     root = _resolved(folder)
     _require_config(root)
     cache = _cache_folder(root)
+    model_id = _hub_id(cache) if cache else root.name or "model"
+    for name in (model_id, root.name):
+        require_utf8(name, "folder", "rename the folder")
     files = find_files(root, cache / "blobs" if cache else None)
     config_text = read_text(root / CONFIG_NAME, CONFIG_NAME)
     config = parse_object(config_text, CONFIG_NAME)
@@ -34,7 +37,7 @@ def open_local(folder: Path) -> Checkpoint:
     side_files, unindexed = sort_files(root, files, {CONFIG_NAME, *index.shards, *filter(None, [index.name])})
     return Checkpoint(
         root=root,
-        model_id=_hub_id(cache) if cache else root.name or "model",
+        model_id=model_id,
         revision=root.name if cache else None,
         config=config,
         config_text=config_text,

@@ -14,6 +14,8 @@ from schemegen.errors import CheckpointError
 
 MAX_JSON_BYTES: Final = 100_000_000
 """What safetensors allows a header; nothing else in a checkpoint that is JSON comes near."""
+MAX_NESTING: Final = 100
+"""Objects and lists in one another: below what any JSON library gives up at, above what any config needs."""
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -42,6 +44,14 @@ def require_file(path: Path, what: str) -> None:
     with reading(what):
         if not stat.S_ISREG(path.stat().st_mode):
             raise CheckpointError(f"{what} is not a regular file; put the file itself there")
+
+
+def require_utf8(name: str, kind: str, advice: str) -> None:
+    """CheckpointError for a name whose bytes on disk are no UTF-8: no JSON and no model card could hold it."""
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise CheckpointError(f"{kind} name {os.fsencode(name)!r} is not UTF-8; {advice}") from error
 
 
 def read_text(path: Path, what: str) -> str:
@@ -77,6 +87,8 @@ def parse_object(
             parse_float=parse_float,
             parse_constant=parse_constant,
         )
+        if unique and _is_deep(value):
+            raise RecursionError
         if "\\" in text:
             _require_whole_characters(value)
     except RecursionError as error:
@@ -86,6 +98,17 @@ def parse_object(
     if not isinstance(value, dict):
         raise CheckpointError(f"{what} holds no JSON object; download it again")
     return value
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether objects and lists are nested more than MAX_NESTING deep."""
+    level = [value]
+    for _ in range(MAX_NESTING + 1):
+        level = [item for item in level if isinstance(item, dict | list)]
+        if not level:
+            return False
+        level = [item for holder in level for item in (holder.values() if isinstance(holder, dict) else holder)]
+    return True
 
 
 def _unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -89,23 +89,30 @@ def _sizes(shards: Mapping[str, list[Stored]], dtype: Dtype) -> dict[str, int]:
 def _cached_folder(name: str) -> Path:
     """The sample's folder in the cache or, where that cannot be written, one that lasts as long as the process."""
     try:
-        folder = _cache_home() / "samples" / f"{name}-{_CONTENT_VERSION}"
-        if not _is_whole(folder):
-            _rebuild(name, folder)
-        return folder
+        if home := _cache_home():
+            folder = home / "samples" / f"{name}-{_CONTENT_VERSION}"
+            if not _is_whole(folder):
+                _rebuild(name, folder)
+            return folder
     except OSError:
-        temporary = Path(tempfile.mkdtemp(prefix="schemegen-"))
-        atexit.register(shutil.rmtree, temporary, ignore_errors=True)
-        write_sample(name, temporary)
-        return temporary
+        pass
+    temporary = Path(tempfile.mkdtemp(prefix="schemegen-"))
+    atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+    write_sample(name, temporary)
+    return temporary
 
 
-def _cache_home() -> Path:
+def _cache_home() -> Path | None:
+    """The user's cache, or None for a user without a home."""
     if home := os.environ.get("SCHEMEGEN_CACHE"):
         return Path(home)
     from platformdirs import user_cache_path
 
-    return user_cache_path("schemegen")
+    try:
+        return user_cache_path("schemegen")
+    except RuntimeError:
+        # Neither the environment nor the system's list of users names a home.
+        return None
 
 
 def _is_whole(folder: Path) -> bool:

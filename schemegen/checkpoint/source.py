@@ -52,5 +52,6 @@ def _near(path: Path) -> list[str]:
     """Folders beside the missing one with a name much like it."""
     with suppress(OSError, ValueError):
         names = [entry.name for entry in path.parent.iterdir() if entry.is_dir()]
-        return [str(path.with_name(name)) for name in difflib.get_close_matches(path.name, names, n=3)]
+        near = difflib.get_close_matches(path.name, names, n=3)
+        return [str(path.with_name(name)) for name in near if name.isprintable()]
     return []

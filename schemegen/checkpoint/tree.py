@@ -8,18 +8,21 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from schemegen.checkpoint.reading import reading
+from schemegen.checkpoint.reading import reading, require_utf8
 from schemegen.errors import CheckpointError
 
 STAYS_BEHIND: Final = frozenset({".git", ".cache", ".huggingface", ".schemegen", "__pycache__", ".DS_Store"})
 """Files and folders that belong to a checkout or a download, not to the model."""
+_MAX_DEPTH: Final = 64
+"""Folders in one another; no model has more than a few, and each one costs a walk a stack frame."""
 _UNFINISHED: Final = (".lock", ".incomplete", ".part")
 
 
 def find_files(root: Path, blobs: Path | None) -> Mapping[str, int]:
     """Bytes of every file below `root` (resolved) by posix name, sorted; `blobs` is where a Hub cache's links may lead.
 
-    CheckpointError for links that lead elsewhere, links to folders, special files, and what cannot be read.
+    CheckpointError for links that lead elsewhere, links to folders, special files, folders nested too deeply, and
+    what cannot be read.
     """
     allowed = [root] if blobs is None else [root, blobs]
     return dict(sorted(_walk(root, root, allowed)))
@@ -28,6 +31,11 @@ def find_files(root: Path, blobs: Path | None) -> Mapping[str, int]:
 def _walk(folder: Path, root: Path, allowed: list[Path]) -> Iterator[tuple[str, int]]:
     with reading(f"folder {_name(folder, root)!r}"), os.scandir(folder) as scan:
         entries = [entry for entry in scan if not _stays_behind(entry.name)]
+    if len(folder.relative_to(root).parts) > _MAX_DEPTH:
+        top = folder.relative_to(root).parts[0]
+        raise CheckpointError(
+            f"folder {top!r} holds folders more than {_MAX_DEPTH} deep; take it out of the checkpoint"
+        )
     for entry in entries:
         path = Path(entry.path)
         if entry.is_dir(follow_symlinks=False):
@@ -44,10 +52,7 @@ def _stays_behind(name: str) -> bool:
 def _name(path: Path, root: Path) -> str:
     """The posix path below `root`; CheckpointError where it is not Unicode, since JSON could not hold it."""
     name = path.relative_to(root).as_posix()
-    try:
-        name.encode()
-    except UnicodeEncodeError as error:
-        raise CheckpointError(f"file name {os.fsencode(name)!r} is not UTF-8; rename the file") from error
+    require_utf8(name, "file", "rename the file")
     return name
 
 

@@ -84,10 +84,11 @@ def command(
             unindexed=unindexed,
             progress=progress,
         )
-    if as_json:
-        render.data(_data(result))
-    else:
-        render.text(*_lines(result))
+    with _finished(result):
+        if as_json:
+            render.data(_data(result))
+        else:
+            render.text(*_lines(result))
 
 
 @contextmanager
@@ -97,6 +98,16 @@ def _resumable(restart: bool) -> Iterator[None]:
         yield
     except KeyboardInterrupt as stop:
         stop.add_note(f"run the same command again{', without --restart,' if restart else ''} to resume")
+        raise
+
+
+@contextmanager
+def _finished(result: Result) -> Iterator[None]:
+    """Tell whoever cannot be told of the result that it is there."""
+    try:
+        yield
+    except OSError as error:
+        error.add_note(f"{result.path} is finished, only this report of it is lost")
         raise
 
 

@@ -29,6 +29,7 @@ class Terminated(KeyboardInterrupt):
 
 def exit_code(run: Callable[[], None]) -> int:
     """Run, say on stderr what went wrong, and give the code to exit with."""
+    _take_closed()
     for stream in (sys.stdout, sys.stderr):
         _never_refuse(stream)
     try:
@@ -54,6 +55,10 @@ def message(error: BaseException) -> str:
     """What a person is told of an error in TOLD."""
     if isinstance(error, MemoryError):
         return "out of memory; use fewer --jobs or a machine with more of it"
+    return "; ".join([_reason(error), *getattr(error, "__notes__", ())])
+
+
+def _reason(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         reason = error.strerror[:1].lower() + error.strerror[1:]
         return f"{error.filename}: {reason}" if error.filename is not None else reason
@@ -62,11 +67,22 @@ def message(error: BaseException) -> str:
 
 def _fail(error: BaseException) -> int:
     if os.environ.get(DEBUG_VARIABLE, "") not in ("", "0"):
-        traceback.print_exc()
+        render.note(traceback.format_exc().rstrip())
     render.note(f"error: {message(error)}")
-    if isinstance(error, OSError):
+    try:
+        print(end="", flush=True)
+    except OSError:
         _close_stdout()
     return 1
+
+
+def _take_closed() -> None:
+    """Put nothing where stdin, stdout or stderr is closed: else a file of the run would get its number and text."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
 
 
 def _never_refuse(stream: TextIO | None) -> None:

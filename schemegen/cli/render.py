@@ -37,6 +37,8 @@ def data(value: Any) -> None:
 
 def note(line: str) -> None:
     """A remark on stderr. A closed stderr must not end the work that the remark is about."""
+    if sys.stderr is None:  # closed from the start: print would take stdout
+        return
     with contextlib.suppress(OSError):
         print(line, file=sys.stderr, flush=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from importlib import import_module
 from typing import Any, Final
@@ -35,7 +36,9 @@ class Verb(click.Command):
             raise
         except TOLD as error:
             if ctx.params.get("as_json"):
-                render.data({"error": {"kind": type(error).__name__, "message": message(error)}})
+                # A stdout that takes no more may be the very error.
+                with contextlib.suppress(OSError):
+                    render.data({"error": {"kind": type(error).__name__, "message": message(error)}})
             raise
 
 

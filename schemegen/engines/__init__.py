@@ -1,16 +1,18 @@
 """What inference engines read: the quantization_config, generated from the stored tensors and checked against them."""
 
-from schemegen.engines.declaration import config_groups, declaration_faults, declare
-from schemegen.engines.ignore import is_ignore_list, matches
+from schemegen.engines.declaration import block_faults, config_groups, declaration_faults, declare
+from schemegen.engines.ignore import is_entry, is_ignore_list, matches
 from schemegen.engines.modules import Module, engine_modules, first_expert, spellings
 
 __all__ = [
     "Module",
+    "block_faults",
     "config_groups",
     "declaration_faults",
     "declare",
     "engine_modules",
     "first_expert",
+    "is_entry",
     "is_ignore_list",
     "matches",
     "spellings",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from schemegen.architectures.base import Architecture, Role
-from schemegen.engines.ignore import check_ignore, ignore_list, is_ignore_list
+from schemegen.engines.ignore import check_ignore, ignore_list
 from schemegen.engines.modules import engine_modules
 from schemegen.errors import PlanError, UnsupportedError
 from schemegen.formats import storage_of
@@ -29,6 +30,13 @@ _FIELDS: Final = (
 _UNQUANTIZED_IN_ENGINES: Final = frozenset(
     {Role.ROUTER, Role.SHARED_EXPERT_GATE, Role.MIXER_GATE, Role.FUSION, Role.EMBEDDING, Role.NORM, Role.STATE}
 )
+#: What a block says whatever the plan.
+_CONSTANTS: Final = {
+    "kv_cache_scheme": None,
+    "quant_method": "compressed-tensors",
+    "quantization_status": "compressed",
+}
+_KEYS: Final = ("config_groups", "format", "ignore", *_CONSTANTS)
 #: Newer than Kimi's files: written only where a scheme sets them.
 _OPTIONAL_FIELDS: Final = ("scale_dtype", "zp_dtype")
 
@@ -47,27 +55,50 @@ def declare(plan: Plan, architecture: Architecture) -> dict[str, Any]:
         "config_groups": config_groups(plan),
         "format": storage_of(_only_format(plan)),
         "ignore": ignore,
-        "kv_cache_scheme": None,
-        "quant_method": "compressed-tensors",
-        "quantization_status": "compressed",
+        **_CONSTANTS,
     }
+
+
+def block_faults(block: Mapping[str, Any]) -> list[str]:
+    """Where a stored block says what no plan's does."""
+    wanted = {key: block.get(key) for key in _KEYS} | _CONSTANTS
+    return list(_differences(block, wanted))
 
 
 def declaration_faults(block: Mapping[str, Any], plan: Plan, architecture: Architecture | None) -> list[str]:
     """Where a stored block says something else than the plan did; `ignore` only where an architecture is given."""
-    wanted: dict[str, Any] = {
-        "config_groups": config_groups(plan),
-        "format": storage_of(_only_format(plan)),
-        "quant_method": "compressed-tensors",
-    }
-    faults = [f"{key} is not the plan's" for key, value in wanted.items() if block.get(key) != value]
-    ignore = block.get("ignore")
-    if architecture is not None and ignore is not None and is_ignore_list(ignore):
-        try:
-            check_ignore(engine_modules(plan, architecture), ignore)
-        except PlanError as error:
-            faults.append(str(error))
-    return faults
+    try:
+        if architecture is not None:
+            wanted = declare(plan, architecture)
+        else:
+            groups, format = config_groups(plan), storage_of(_only_format(plan))
+            wanted = {"config_groups": groups, "format": format, "ignore": block.get("ignore"), **_CONSTANTS}
+    except (PlanError, UnsupportedError) as error:
+        return [str(error)]
+    return list(_differences(block, wanted))
+
+
+def _differences(block: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[str]:
+    for key in wanted:
+        if key not in block:
+            yield f"{key} is missing"
+        elif not _is_same(block[key], wanted[key]):
+            yield f"{key} is not the plan's{_lack(block[key], wanted[key]) if key == 'ignore' else ''}"
+    yield from (f"{key} is none of its keys; remove it" for key in sorted(block.keys() - wanted.keys()))
+
+
+def _lack(found: object, wanted: Sequence[str]) -> str:
+    """Which of the wanted entries are not there, and how many are that should not be."""
+    if not isinstance(found, list):
+        return ""
+    lacks = [entry for entry in wanted if entry not in found]
+    more = sum(entry not in wanted for entry in found)
+    return (f"; it lacks {', '.join(lacks[:3])}" if lacks else "") + (f"; it has {more} more" if more else "")
+
+
+def _is_same(found: object, wanted: object) -> bool:
+    # As text, for 1 is neither true nor 1.0 to whoever reads it strictly.
+    return json.dumps(found, sort_keys=True) == json.dumps(wanted, sort_keys=True)
 
 
 def config_groups(plan: Plan) -> dict[str, Any]:

@@ -15,6 +15,12 @@ from schemegen.errors import PlanError
 #: vLLM matches from the start of names whose prefixes it has rewritten.
 PREFIX: Final = "re:.*"
 _NUMBER: Final = re.compile(r"(?<=\\\.)\d+(?=\\\.|$)")
+#: What entries are made of. Nothing in it may repeat but `.*` and a whole number between dots, so that an entry from
+#: anywhere can be matched in little time.
+_SAFE: Final = re.compile(r"(?:\w|\\\.\\d\+(?=\\\.|[$)|]|\Z)|\\[^\w\s]|\.\*|\(|\||\)\??|[\^$])*", re.ASCII)
+_MAX_PATTERN: Final = 500
+_MAX_REPEATS: Final = 2
+_MAX_GROUPS: Final = 4
 
 
 def ignore_list(modules: Sequence[Module], part_ignores: Mapping[Part, str]) -> list[str]:
@@ -38,19 +44,29 @@ def matches(name: str, entries: Iterable[str]) -> bool:
 
 
 def is_ignore_list(value: object) -> bool:
-    """Whether a value read from a file is a list of names and valid regular expressions."""
-    return isinstance(value, list) and all(map(_is_entry, value))
+    """Whether a value read from a file is a list of names and of patterns as schemegen writes them."""
+    return isinstance(value, list) and all(isinstance(entry, str) and is_entry(entry) for entry in value)
 
 
-def _is_entry(value: object) -> bool:
+def is_entry(entry: str) -> bool:
+    """Whether an entry is a name, or a pattern that schemegen may write and anybody can match in little time."""
+    if not entry.startswith("re:"):
+        return True
+    # At the end it stops nothing and costs nothing.
+    pattern = entry[3:].removesuffix(".*")
+    if len(pattern) > _MAX_PATTERN or pattern.count(".*") > _MAX_REPEATS or pattern.count("(") > _MAX_GROUPS:
+        return False
     try:
-        return isinstance(value, str) and (not value.startswith("re:") or bool(re.compile(value[3:])))
-    except re.error:
+        return _SAFE.fullmatch(pattern) is not None and bool(re.compile(pattern))
+    except (re.error, OverflowError, RecursionError):
         return False
 
 
 def check_ignore(modules: Iterable[Module], entries: Collection[str]) -> None:
-    """PlanError unless every kept module is hit and no quantized one, in every spelling."""
+    """PlanError unless every kept module is hit and no quantized one, in every spelling, by entries as they may be."""
+    strange = [entry for entry in entries if not is_entry(entry)]
+    if strange:
+        raise PlanError(f"{strange[0]!r} is no pattern for ignore: write names, .*, \\d+ between dots and few groups")
     for module in modules:
         for name in spellings(module.name):
             if matches(name, entries) == (module.format is None):

@@ -10,6 +10,7 @@ import functools
 import hashlib
 import importlib
 import os
+import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,8 @@ from typing import Any
 HERE = Path(__file__).parent
 SYMBOL = "schemegen_kernel"
 DIGEST_SIZE = 32
+#: Far more than any kernel takes.
+MAX_CODE_BYTES = 16 << 20
 
 _lock = threading.Lock()
 # The code lives as long as its engine.
@@ -96,7 +99,10 @@ def _folders() -> Iterator[Path]:
     yield HERE / "__pycache__"
     from platformdirs import user_cache_path
 
-    cache = user_cache_path("schemegen")
+    try:
+        cache = user_cache_path("schemegen")
+    except (RuntimeError, OSError):  # nobody knows of a home, or the folder cannot be looked up
+        return
     if cache.is_absolute():  # it is not for a user without a home
         yield cache / "kernels"
 
@@ -110,12 +116,19 @@ def _paths(name: str) -> Iterator[Path]:
 def _read(name: str) -> bytes | None:
     for path in _paths(name):
         try:
-            data = path.read_bytes()
+            data = _contents(path)
         except OSError:
             continue
         if data[:DIGEST_SIZE] == _seal(data[DIGEST_SIZE:]):
             return data[DIGEST_SIZE:]
     return None
+
+
+def _contents(path: Path) -> bytes:
+    """What a cache file holds; nothing for one that is no regular file, or too large. A pipe must not hang the run."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        status = os.fstat(file.fileno())
+        return file.read(MAX_CODE_BYTES) if stat.S_ISREG(status.st_mode) and status.st_size <= MAX_CODE_BYTES else b""
 
 
 def _store(name: str, code: bytes) -> None:
@@ -124,7 +137,9 @@ def _store(name: str, code: bytes) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             partial = path.with_name(f"{path.name}.{os.getpid()}")
-            partial.write_bytes(_seal(code) + code)
+            partial.unlink(missing_ok=True)
+            with partial.open("xb") as file:
+                file.write(_seal(code) + code)
             partial.replace(path)
         except OSError:
             continue

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from schemegen.architectures.base import Architecture, Part, Role, TensorInfo
-from schemegen.checkpoint.model import Checkpoint, TensorHeader
+from schemegen.architectures.base import Architecture, Part, TensorInfo
+from schemegen.checkpoint.model import Checkpoint
 from schemegen.errors import PlanError
 from schemegen.formats import refuses
+from schemegen.planner.complete import expert_faults, layer_faults, name_faults
 from schemegen.planner.decide import Decision, matrices
 from schemegen.planner.model import PlannedTensor
 from schemegen.planner.rules import ResolvedRule
@@ -22,8 +23,9 @@ def identified(architecture: Architecture, checkpoint: Checkpoint) -> list[Tenso
     infos = [architecture.identify(tensor.name) for tensor in checkpoint.tensors]
     faults = [
         *_stack_faults(checkpoint, infos),
-        *_layer_faults(architecture, checkpoint, infos),
-        *_expert_faults(architecture, checkpoint, infos),
+        *name_faults(architecture, checkpoint),
+        *layer_faults(architecture, checkpoint, infos),
+        *expert_faults(architecture, checkpoint, infos),
     ]
     _refuse(faults, "the checkpoint does not have the layout that its config.json promises")
     return infos
@@ -83,35 +85,3 @@ def _stack_faults(checkpoint: Checkpoint, infos: Sequence[TensorInfo]) -> Iterat
             promised = info.experts.shape(checkpoint.config)
             if header.shape != promised:
                 yield f"{header.name}: shape {list(header.shape)}, the config promises {list(promised)}"
-
-
-def _layer_faults(architecture: Architecture, checkpoint: Checkpoint, infos: Sequence[TensorInfo]) -> Iterator[str]:
-    for info in infos:
-        if info.layer is not None and info.layer >= (depth := architecture.depth(checkpoint.config, info.part)):
-            yield f"{info.name}: layer {info.layer}, the config promises {depth} layers in part {info.part}"
-
-
-Place = tuple[Part, int | None]
-
-
-def _expert_faults(architecture: Architecture, checkpoint: Checkpoint, infos: Sequence[TensorInfo]) -> Iterator[str]:
-    """Experts stored one by one: each of them with the same projections and shapes."""
-    places: dict[Place, dict[tuple[int, str | None], TensorHeader]] = {}
-    for header, info in zip(checkpoint.tensors, infos, strict=True):
-        if info.expert is not None and info.role is Role.ROUTED_EXPERT:
-            places.setdefault((info.part, info.layer), {})[info.expert, info.projection] = header
-    for (part, layer), experts in places.items():
-        yield from _place_faults(f"{part} layer {layer}", architecture.experts(checkpoint.config), experts)
-
-
-def _place_faults(where: str, count: int, experts: dict[tuple[int, str | None], TensorHeader]) -> Iterator[str]:
-    projections = sorted({projection or "" for _, projection in experts})
-    for expert in range(count):
-        missing = [name for name in projections if (expert, name) not in experts]
-        if missing:
-            yield f"{where}: expert {expert} has no {', '.join(missing)} projection"
-    for (expert, projection), header in experts.items():
-        if expert >= count:
-            yield f"{header.name}: expert {expert}, the config promises {count} experts"
-        elif header.shape != experts.get((0, projection), header).shape:
-            yield f"{header.name}: shape {list(header.shape)} differs from expert 0's in {where}"

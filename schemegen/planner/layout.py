@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schemegen.formats import DTYPE_BITS, Piece
+from schemegen.checkpoint.headers import DTYPE_BITS
+from schemegen.formats import Piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ def lay_out(tensors: Sequence[tuple[str, Sequence[Block]]]) -> list[list[int]]:
     offsets = [[0] * len(blocks) for _, blocks in tensors]
     ends: dict[str, int] = {}
     order = [
-        (-_item_bits(block), tensor, position)
+        (-DTYPE_BITS[block.piece.dtype], tensor, position)
         for tensor, (_, blocks) in enumerate(tensors)
         for position, block in enumerate(blocks)
     ]
@@ -32,7 +33,3 @@ def lay_out(tensors: Sequence[tuple[str, Sequence[Block]]]) -> list[list[int]]:
         offsets[tensor][position] = start
         ends[shard] = start + blocks[position].count * blocks[position].nbytes
     return offsets
-
-
-def _item_bits(block: Block) -> int:
-    return DTYPE_BITS.get(block.piece.dtype, 8)

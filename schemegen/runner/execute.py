@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Collection, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
-from schemegen.backends.base import Backend, Job
+from schemegen.backends.base import Job
+from schemegen.backends.guard import GuardedBackend
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.digests import digest
-from schemegen.errors import CheckpointError
+from schemegen.errors import CheckpointError, OutputError
 from schemegen.planner import Action, Chunk, Plan, Span, chunks_of
-from schemegen.positional import as_bytes, read_into
+from schemegen.positional import MAX_JOBS, allow_open_files, as_bytes, read_into
 from schemegen.progress import Progress, Silent
 from schemegen.runner.buffers import Buffers
 from schemegen.runner.journal import Journal
 from schemegen.writer import FileSink, data_bytes, header_of
 
+_OTHER_FILES: Final = 64
 #: For each shard: (offset in the file, bytes, digest) of every run of bytes written, in any order.
 Digests = dict[str, list[tuple[int, int, str]]]
 
@@ -35,7 +39,7 @@ class Outcome:
 def run(
     plan: Plan,
     checkpoint: Checkpoint,
-    backend: Backend,
+    backend: GuardedBackend,
     sink: FileSink,
     journal: Journal,
     *,
@@ -56,7 +60,7 @@ class Execution:
         self,
         plan: Plan,
         checkpoint: Checkpoint,
-        backend: Backend,
+        backend: GuardedBackend,
         sink: FileSink,
         journal: Journal,
         scratch: Path,
@@ -65,6 +69,7 @@ class Execution:
     ) -> None:
         self.plan, self.backend, self.sink, self.journal, self.progress = plan, backend, sink, journal, progress
         self.outcome = Outcome({file: [] for file in plan.files})
+        allow_open_files(2 * len(plan.files) + _OTHER_FILES)
         self._sources = {file: _open(checkpoint, file) for file in plan.files}
         self._local = threading.local()
         self._lock = threading.Lock()
@@ -102,6 +107,7 @@ class Execution:
             self.outcome.digests[file].append((0, len(header), digest([header])))
 
     def _work_off(self, chunks: Iterator[Chunk], jobs: int) -> None:
+        jobs = min(jobs, MAX_JOBS)
         with ThreadPoolExecutor(jobs, "schemegen") as pool:
             try:
                 workers = [pool.submit(self._worker, chunks) for _ in range(jobs)]
@@ -171,4 +177,8 @@ def _open(checkpoint: Checkpoint, name: str) -> int:
     try:
         return os.open(checkpoint.path(name), os.O_RDONLY)
     except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise OutputError(
+                f"cannot open {name}: {error.strerror}; raise the limit (ulimit -n) and run again"
+            ) from error
         raise CheckpointError(f"cannot open {name}: {error.strerror}; the source changed under the run") from error

@@ -59,7 +59,7 @@ def _parsed(line: bytes) -> list[str]:
     """The entry of a line; nothing for one that an interruption cut off."""
     try:
         entry = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     well_formed = isinstance(entry, list) and len(entry) > 1 and all(isinstance(item, str) for item in entry)
     return entry if well_formed else []

@@ -5,24 +5,28 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from schemegen.architectures.base import Architecture
-from schemegen.backends.base import Backend
-from schemegen.checkpoint.identity import ShardIdentity, source_identity
+from schemegen.backends.guard import GuardedBackend
+from schemegen.checkpoint.identity import ShardIdentity, side_digests, source_identity
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.errors import CheckpointError, OutputError, UnsupportedError
-from schemegen.manifest import MANIFEST_NAME, Manifest, read_manifest
+from schemegen.manifest import MANIFEST_NAME, Manifest, check_names, read_manifest
 from schemegen.planner import Plan
 from schemegen.progress import Progress
+from schemegen.runner.differences import differences
 from schemegen.runner.execute import Outcome, run
 from schemegen.runner.journal import Journal
-from schemegen.runner.workspace import Workspace, check_output_place
+from schemegen.runner.owned import check_overwritable
+from schemegen.runner.place import check_output_place
+from schemegen.runner.workspace import Workspace, remove_state
 from schemegen.seal import Sealing, seal
-from schemegen.verifier import check_unread, verify_folder
+from schemegen.verifier import check_small_files, check_unread
 from schemegen.writer import FileSink
 
 #: Bytes on disk beside the tensors: headers, index and manifest for each stored tensor, and for each run.
@@ -37,7 +41,7 @@ class Order:
     plan: Plan
     checkpoint: Checkpoint
     architecture: Architecture
-    backend: Backend
+    backend: GuardedBackend
     output: Path
     device: str
     jobs: int
@@ -45,6 +49,14 @@ class Order:
     restart: bool
     unindexed: Literal["refuse", "drop"]
     command: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What the source is: its shards, and the digests of its config.json and side files."""
+
+    shards: tuple[ShardIdentity, ...]
+    files: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,32 +74,30 @@ def produce(order: Order, progress: Progress) -> Produced:
     """Make the output of the order, or find it made. Raises before the first byte wherever it can."""
     began = time.perf_counter()
     _check_request(order)
-    shards = source_identity(order.checkpoint)
-    wanted = _identity(order, shards)
-    if (order.output.exists() or order.output.is_symlink()) and _stands(order, wanted):
-        return Produced("unchanged", time.perf_counter() - began, 0, ("the finished result stands",), ())
+    source = Source(source_identity(order.checkpoint), side_digests(order.checkpoint))
+    wanted = _identity(order, source)
+    if os.path.lexists(order.output) and (checks := _standing(order, wanted)):
+        return Produced("unchanged", time.perf_counter() - began, 0, checks, ())
     workspace = Workspace(order.output)
+    _check_space(order, workspace)
     try:
-        sealed = workspace.enter(wanted, restart=order.restart)
-        outcome = Outcome() if sealed else _fill(order, workspace, shards, progress)
-        manifest = read_manifest(workspace.folder)
-        if sealed:
-            _check_sealed(order, workspace, manifest, wanted, progress)
+        workspace.enter(wanted, restart=order.restart)
+        outcome, manifest = _fill(order, workspace, source, progress)
         checks = check_unread(workspace.folder, order.plan, manifest)
-        _check_source_unchanged(order.checkpoint, shards)
+        _check_source_unchanged(order.checkpoint, source)
         workspace.publish(overwrite=order.overwrite)
     finally:
         workspace.close()
-    return Produced("written", time.perf_counter() - began, outcome.resumed_bytes, checks, order.backend.report())
+    return Produced("written", time.perf_counter() - began, outcome.resumed_bytes, checks, manifest.backend_report)
 
 
 def _check_request(order: Order) -> None:
     if order.device not in ("cpu", "auto"):
         raise UnsupportedError(f"device {order.device!r} is not offered yet; leave --device out to run on the CPU")
-    for name, found in order.plan.scheme.formats.items():
-        used = any(tensor.format == name for tensor in order.plan.tensors)
-        if used and (reason := order.backend.refuses(found)):
+    for name in dict.fromkeys(tensor.format for tensor in order.plan.tensors if tensor.format is not None):
+        if reason := order.backend.refuses(order.plan.scheme.formats[name]):
             raise UnsupportedError(f"backend {order.backend.name} refuses format {name!r}: it {reason}")
+    check_names([file.name for file in order.checkpoint.side_files], order.plan.files)
     mtp = [file.name for file in order.checkpoint.unindexed if file.mtp]
     if mtp and order.unindexed == "refuse":
         raise CheckpointError(
@@ -97,7 +107,7 @@ def _check_request(order: Order) -> None:
     check_output_place(order.output, order.checkpoint)
 
 
-def _identity(order: Order, shards: tuple[ShardIdentity, ...]) -> dict[str, Any]:
+def _identity(order: Order, source: Source) -> dict[str, Any]:
     """What makes a run this run and no other, as JSON values."""
     plan = order.plan
     return {
@@ -108,7 +118,8 @@ def _identity(order: Order, shards: tuple[ShardIdentity, ...]) -> dict[str, Any]
         "scheme_digest": plan.scheme.digest,
         "rules": [rule.to_dict() for rule in plan.rules],
         "backend": order.backend.name,
-        "source": [asdict(shard) for shard in shards],
+        "source": [asdict(shard) for shard in source.shards],
+        "source_files": dict(source.files),
     }
 
 
@@ -122,43 +133,36 @@ def _of_manifest(manifest: Manifest) -> dict[str, Any]:
         "rules": list(manifest.rules),
         "backend": manifest.backend,
         "source": [shard.model_dump() for shard in manifest.source],
+        "source_files": dict(manifest.source_files),
     }
 
 
-def _same_run(manifest: Manifest, wanted: dict[str, Any]) -> bool:
-    """Whether a manifest is that of the wanted run; it knows no times, so the source's are left out."""
-    source = [{key: value for key, value in shard.items() if key != "mtime_ns"} for shard in wanted["source"]]
-    return _of_manifest(manifest) == wanted | {"source": source}
+def _standing(order: Order, wanted: dict[str, Any]) -> tuple[str, ...]:
+    """What was checked of an output that is this very result; nothing where it may be overwritten; else OutputError.
 
-
-def _stands(order: Order, wanted: dict[str, Any]) -> bool:
-    """Whether the output is this very result; else OutputError, unless it may be overwritten."""
+    The manifest knows no times, so those of the source are left out. Shards are not read again.
+    """
     if order.overwrite:
-        _check_overwritable(order.output)
-        return False
-    if (order.output / MANIFEST_NAME).is_file():
-        manifest = read_manifest(order.output)
-        if _same_run(manifest, wanted):
-            check_unread(order.output, order.plan, manifest)
-            return True
-    raise OutputError(f"output {order.output} exists and is not this result; choose another with -o, or --overwrite it")
+        check_overwritable(order.output)
+        return ()
+    if not order.output.is_dir():
+        raise OutputError(f"output {order.output} is not a folder; choose another with -o")
+    if not (order.output / MANIFEST_NAME).is_file():
+        raise OutputError(f"output {order.output} exists and is no result of schemegen; remove it or choose another")
+    manifest = read_manifest(order.output)
+    source = [{key: value for key, value in shard.items() if key != "mtime_ns"} for shard in wanted["source"]]
+    if lines := differences(_of_manifest(manifest), wanted | {"source": source}):
+        raise OutputError(
+            "\n".join([f"output {order.output} exists and is not this result:", *lines])
+            + "\nchoose another with -o, or --overwrite it"
+        )
+    checks = (*check_unread(order.output, order.plan, manifest), check_small_files(order.output, manifest))
+    remove_state(order.output)
+    return (*checks, "the shards' bytes were not read; schemegen verify reads them")
 
 
-def _check_overwritable(output: Path) -> None:
-    """Only a model folder or an empty one is ever replaced."""
-    if not output.is_dir():
-        raise OutputError(f"output {output} is not a folder; choose another with -o")
-    if Path.cwd().is_relative_to(output.resolve()):
-        raise OutputError(f"output {output} is or holds the working folder; choose another with -o")
-    names = {path.name for path in output.iterdir()}
-    if names and not names & {MANIFEST_NAME, "config.json"}:
-        raise OutputError(f"output {output} does not look like a model; remove it yourself or choose another with -o")
-
-
-def _fill(order: Order, workspace: Workspace, shards: tuple[ShardIdentity, ...], progress: Progress) -> Outcome:
+def _fill(order: Order, workspace: Workspace, source: Source, progress: Progress) -> tuple[Outcome, Manifest]:
     """Write and seal the partial folder."""
-    needs = order.backend.needs(order.plan)
-    _check_space(order, workspace, needs.scratch_bytes)
     journal, sink = Journal(workspace.state), FileSink(workspace.folder)
     try:
         outcome = run(
@@ -176,30 +180,32 @@ def _fill(order: Order, workspace: Workspace, shards: tuple[ShardIdentity, ...],
     finally:
         sink.close()
         journal.close()
-    seal(workspace.folder, _sealing(order, shards, outcome))
-    return outcome
+    return outcome, seal(workspace.folder, _sealing(order, source, outcome))
 
 
-def _sealing(order: Order, shards: tuple[ShardIdentity, ...], outcome: Outcome) -> Sealing:
+def _sealing(order: Order, source: Source, outcome: Outcome) -> Sealing:
     return Sealing(
         plan=order.plan,
         checkpoint=order.checkpoint,
         architecture=order.architecture,
-        identity=shards,
+        identity=source.shards,
+        source_files=source.files,
         digests=outcome.digests,
         backend=order.backend.name,
-        versions={name: version(name) for name in order.backend.versions},
+        versions=order.backend.versions(),
         command=order.command,
         report=order.backend.report(),
     )
 
 
-def _check_space(order: Order, workspace: Workspace, scratch: int) -> None:
+def _check_space(order: Order, workspace: Workspace) -> None:
     side = sum(file.size for file in order.checkpoint.side_files)
     totals = order.plan.totals
+    scratch = order.backend.needs(order.plan).scratch_bytes
     beside = side + scratch + totals.tensors_out * _BYTES_A_NAME + _BYTES_A_RUN
     needed = totals.bytes_out + beside - workspace.written_bytes()
-    free = shutil.disk_usage(workspace.folder).free
+    place = next(folder for folder in workspace.folder.resolve().parents if folder.is_dir())
+    free = shutil.disk_usage(place).free
     if needed > free:
         raise OutputError(
             f"{order.output} needs {needed / 1e9:.2f} GB more and {free / 1e9:.2f} GB are free; "
@@ -207,17 +213,8 @@ def _check_space(order: Order, workspace: Workspace, scratch: int) -> None:
         )
 
 
-def _check_sealed(
-    order: Order, workspace: Workspace, manifest: Manifest, wanted: dict[str, Any], progress: Progress
-) -> None:
-    """A folder whose run ended between the seal and the rename: believed only after its digests are read."""
-    if not _same_run(manifest, wanted):
-        raise OutputError(f"{workspace.folder} is the finished output of a different run; discard it with --restart")
-    verify_folder(workspace.folder, manifest, None, None, jobs=order.jobs, progress=progress)
-
-
-def _check_source_unchanged(checkpoint: Checkpoint, shards: tuple[ShardIdentity, ...]) -> None:
-    for shard in shards:
+def _check_source_unchanged(checkpoint: Checkpoint, source: Source) -> None:
+    for shard in source.shards:
         found = os.stat(checkpoint.path(shard.name))
         if (found.st_size, found.st_mtime_ns) != (shard.size, shard.mtime_ns):
             raise CheckpointError(f"{shard.name} changed while it was read; run again with --restart")

@@ -26,9 +26,14 @@ def writing(path: Path) -> Iterator[None]:
         ) from error
 
 
+def whole(text: str) -> str:
+    """Text from outside as UTF-8 can hold it: half a character becomes the mark for what is unknown."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def write_file(path: Path, text: str) -> str:
     """Write UTF-8 text with line ends as they are; its digest."""
-    raw = text.encode()
+    raw = whole(text).encode()
     with writing(path):
         path.write_bytes(raw)
     return digest([raw])

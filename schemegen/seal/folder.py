@@ -25,7 +25,7 @@ from schemegen.manifest import (
 )
 from schemegen.planner import Plan
 from schemegen.seal.card import card
-from schemegen.seal.durable import copy_file, sync, write_file, writing
+from schemegen.seal.durable import copy_file, sync, whole, write_file, writing
 from schemegen.seal.texts import index_text, spliced_config
 
 
@@ -33,6 +33,7 @@ from schemegen.seal.texts import index_text, spliced_config
 class Sealing:
     """What the seal tells: plan and source, the source's identity, digests of the shards' bytes, and who computed.
 
+    `source_files` are the digests of the source's config.json and side files.
     `digests` are (offset in the file, bytes, digest) by shard, in any order; `versions` are those of packages that
     computed; `command` are the words that make it again; `report` are the backend's remarks.
     """
@@ -41,6 +42,7 @@ class Sealing:
     checkpoint: Checkpoint
     architecture: Architecture
     identity: Sequence[ShardIdentity]
+    source_files: Mapping[str, str]
     digests: Mapping[str, Sequence[tuple[int, int, str]]]
     backend: str
     versions: Mapping[str, str]
@@ -93,19 +95,20 @@ def _manifest(sealing: Sealing, files: Mapping[str, str], shards: Mapping[str, t
     plan = sealing.plan
     return Manifest(
         schemegen=version("schemegen"),
-        backend=sealing.backend,
-        backend_versions=dict(sealing.versions),
-        backend_report=tuple(sealing.report),
+        backend=whole(sealing.backend),
+        backend_versions={whole(name): whole(number) for name, number in sealing.versions.items()},
+        backend_report=tuple(map(whole, sealing.report)),
         model_id=plan.model_id,
         revision=plan.revision,
         architecture=plan.architecture,
         scheme=plan.scheme,
         scheme_digest=plan.scheme.digest,
         rules=[rule.to_dict() for rule in plan.rules],
-        notes=plan.notes,
+        notes=tuple(map(whole, plan.notes)),
         left_out=tuple(file.name for file in sealing.checkpoint.unindexed),
         totals=Sums.of(plan.totals),
         source=tuple(map(_source_shard, sealing.identity)),
+        source_files=dict(sorted(sealing.source_files.items())),
         files=dict(sorted(files.items())),
         shards=dict(shards),
     )

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.manifest import CARD_NAME
+from schemegen.seal.durable import whole
 
 _INHERITED: Final = ("license", "license_name", "license_link", "language", "pipeline_tag", "tags")
 _LISTS: Final = frozenset({"language", "tags"})
@@ -35,7 +36,7 @@ def front_matter_of(checkpoint: Checkpoint) -> dict[str, Any]:
         return {}
     block = _BLOCK.match(text)
     fields = map(_parsed, _fields(block[1])) if block else ()
-    return {key: value for field in fields for key, value in field.items() if _is_plain(key, value)}
+    return {key: _whole(value) for field in fields for key, value in field.items() if _is_plain(key, value)}
 
 
 def _fields(block: str) -> Iterator[str]:
@@ -69,6 +70,10 @@ def _is_plain(key: str, value: object) -> bool:
     if key in _LISTS and isinstance(value, list):
         return all(isinstance(item, str) for item in value)
     return isinstance(value, str) and value != ""
+
+
+def _whole(value: str | list[str]) -> str | list[str]:
+    return whole(value) if isinstance(value, str) else list(map(whole, value))
 
 
 def rendered(inherited: Mapping[str, Any], base_model: str | None) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from schemegen.errors import OutputError
-from schemegen.verifier.texts import BLOCK_NAME, without_block
+from schemegen.verifier.texts import BLOCK_NAME, differ_beyond_block
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _DECODER: Final = json.JSONDecoder()
@@ -27,7 +27,10 @@ def spliced_config(text: str, block: Mapping[str, Any]) -> str:
 
     A member of that name which says nothing, such as null, gives way. OutputError if reading both shows another change.
     """
-    members = list(_members(text))
+    try:
+        members = list(_members(text))
+    except RecursionError as error:
+        raise OutputError("config.json is nested too deeply to take the quantization_config; flatten it") from error
     start = members[0].begin
     opening = text[text.index("{") + 1 : start]
     value = _dumped(block, opening)
@@ -37,7 +40,7 @@ def spliced_config(text: str, block: Mapping[str, Any]) -> str:
     else:
         end = members[-1].end
         spliced = f'{text[:end]},{_break(opening) or " "}"{BLOCK_NAME}": {value}{text[end:]}'
-    if without_block(spliced) != without_block(text):
+    if differ_beyond_block(spliced, text):
         raise OutputError("config.json cannot take the quantization_config unchanged; report its text as a fault")
     return spliced
 

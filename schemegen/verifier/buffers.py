@@ -1,43 +1,33 @@
-"""Open files and a worker's reused memory."""
+"""Files to read from and a worker's reused memory."""
 
 from __future__ import annotations
 
-import os
+import errno
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
-from schemegen.errors import VerificationError
+from schemegen.checkpoint.reading import opened
+from schemegen.errors import OutputError, VerificationError
 from schemegen.positional import read_into
 
 BLOCK: Final = 4 << 20
 
 
 class Files:
-    """Descriptors of files, by name, open for positional reads from any thread."""
+    """Files by name, for reads from any thread. Each is open only while it is read: there may be thousands."""
 
     def __init__(self, paths: Mapping[str, Path]) -> None:
         self._paths = paths
-        self._open: dict[str, int] = {}
-
-    def __enter__(self) -> Self:
-        for name, path in self._paths.items():
-            try:
-                self._open[name] = os.open(path, os.O_RDONLY)
-            except OSError as error:
-                self.__exit__()
-                raise VerificationError([f"{name} cannot be opened: {error.strerror}"]) from error
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        while self._open:
-            os.close(self._open.popitem()[1])
 
     def fill(self, name: str, view: memoryview, offset: int) -> memoryview:
         """The bytes from `offset` on, in `view`; VerificationError where the file ends or the disk fails."""
         try:
-            got = read_into(self._open[name], view, offset)
+            with opened(self._paths[name]) as descriptor:
+                got = read_into(descriptor, view, offset)
         except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                raise OutputError("too many open files; use fewer --jobs or raise the limit (ulimit -n)") from error
             raise VerificationError([f"{name} cannot be read at byte {offset}: {error.strerror}"]) from error
         if got < len(view):
             raise VerificationError([f"{name} ends at byte {offset + got}, while it is read"])

@@ -15,6 +15,7 @@ from schemegen.digests import digest
 from schemegen.errors import VerificationError
 from schemegen.manifest import Manifest, Tile
 from schemegen.planner import Action, Chunk, Plan, PlannedTensor, chunks_of
+from schemegen.positional import MAX_JOBS
 from schemegen.progress import Progress
 from schemegen.verifier.buffers import Files, Memory, spans
 from schemegen.verifier.report import Findings, counted
@@ -55,16 +56,15 @@ def check_content(
     comparable = source.comparable if source else ()
     outputs = Files({file: folder / file for file in headers})
     sources = Files({tensor.source.file: source.path(tensor) for tensor in comparable} if source else {})
-    with outputs, sources:
-        tiles = _Tiles(manifest, headers, outputs, findings)
-        comparisons: Iterator[_Work] = iter(())
-        if source:
-            starts = {file: header.start for file, header in headers.items()}
-            comparison = Comparison(source.plan, outputs, sources, starts, findings)
-            comparisons = (_compare(chunk, comparison, tiles) for tensor in comparable for chunk in chunks_of(tensor))
-        progress.start("verify", tiles.nbytes + sum(tensor.source.nbytes for tensor in comparable))
-        _work_off(chain(comparisons, tiles.rest()), jobs, findings, progress)
-        progress.finish()
+    tiles = _Tiles(manifest, headers, outputs, findings)
+    comparisons: Iterator[_Work] = iter(())
+    if source:
+        starts = {file: header.start for file, header in headers.items()}
+        comparison = Comparison(source.plan, outputs, sources, starts, findings)
+        comparisons = (_compare(chunk, comparison, tiles) for tensor in comparable for chunk in chunks_of(tensor))
+    progress.start("verify", tiles.nbytes + sum(tensor.source.nbytes for tensor in comparable))
+    _work_off(chain(comparisons, tiles.rest()), jobs, findings, progress)
+    progress.finish()
     findings.checked(f"{counted(tiles.count, 'digest')} of {tiles.nbytes:,} bytes as in the manifest")
     if source:
         findings.checked(_compared(comparable))
@@ -117,9 +117,8 @@ class _Tiles:
     def _compare(self, file: str, offset: int, tile: Tile, found: str) -> None:
         if found != tile.digest:
             end = offset + tile.nbytes
-            self._findings.add(
-                f"{file}: bytes {offset} to {end} ({self._what(file, offset, end)}) are not the manifest's"
-            )
+            fault = f"{file}: bytes {offset} to {end} ({self._what(file, offset, end)}) are not the manifest's"
+            self._findings.add_at(file, offset, fault)
 
     def _what(self, file: str, offset: int, end: int) -> str:
         header = self._headers[file]
@@ -145,6 +144,7 @@ def _work_off(work: Iterator[_Work], jobs: int, findings: Findings, progress: Pr
                 findings.bytes_read += done
             progress.advance(done)
 
+    jobs = min(jobs, MAX_JOBS)
     with ThreadPoolExecutor(jobs, "verify") as pool:
         try:
             for future in [pool.submit(worker) for _ in range(jobs)]:
@@ -158,5 +158,6 @@ def _done(do: _Work, memory: Memory, findings: Findings) -> int:
     try:
         return do(memory)
     except VerificationError as error:
-        findings.found.extend(error.findings)
+        for finding in error.findings:
+            findings.add_at("", 0, finding)
         return 0

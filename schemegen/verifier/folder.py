@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from schemegen.architectures.base import Architecture
-from schemegen.checkpoint.identity import source_identity
+from schemegen.checkpoint.identity import side_digests, source_identity
 from schemegen.checkpoint.local import CONFIG_NAME
 from schemegen.checkpoint.model import Checkpoint
-from schemegen.checkpoint.reading import reading
 from schemegen.digests import file_digest
 from schemegen.engines import declaration_faults
 from schemegen.errors import VerificationError
@@ -17,17 +16,25 @@ from schemegen.manifest import CARD_NAME, Manifest, travel_names
 from schemegen.planner import Plan
 from schemegen.progress import Progress
 from schemegen.verifier.content import Source, check_content
+from schemegen.verifier.entries import check_entries
 from schemegen.verifier.report import Findings, Report, counted
 from schemegen.verifier.structure import check_headers, check_structure
-from schemegen.verifier.texts import BLOCK_NAME, read_object, without_block
+from schemegen.verifier.texts import BLOCK_NAME, differ_beyond_block, read_object
 
 
 def check_unread(folder: Path, plan: Plan, manifest: Manifest) -> tuple[str, ...]:
     """The checks that read no tensor; a phrase for each, or VerificationError with every finding."""
     findings = Findings()
-    headers = check_structure(folder, manifest, findings)
-    check_headers(folder, plan, headers, findings)
+    headers = check_structure(folder, manifest, check_entries(folder, manifest, findings), findings)
+    check_headers(folder, plan, manifest, headers, findings)
     return findings.report().checks
+
+
+def check_small_files(folder: Path, manifest: Manifest) -> str:
+    """Read all files but the shards; the phrase of that check, or VerificationError with every finding."""
+    findings = Findings()
+    _check_files(folder, manifest, check_entries(folder, manifest, findings), findings)
+    return findings.report().checks[-1]
 
 
 def verify_folder(
@@ -45,32 +52,32 @@ def verify_folder(
     With an architecture too, `ignore` is compared with what engines look up.
     """
     findings = Findings()
-    headers = check_structure(folder, manifest, findings)
-    digests = _check_files(folder, manifest, findings)
+    present = check_entries(folder, manifest, findings)
+    headers = check_structure(folder, manifest, present, findings)
+    digests = _check_files(folder, manifest, present, findings)
     source = None
     if plan is not None and checkpoint is not None:
         _check_source(manifest, checkpoint)
-        _check_side_files(digests, checkpoint, findings)
+        _check_side_files(manifest, digests, checkpoint, findings)
         _check_config(folder, checkpoint, plan, architecture, findings)
-        source = Source(plan, checkpoint, check_headers(folder, plan, headers, findings))
+        source = Source(plan, checkpoint, check_headers(folder, plan, manifest, headers, findings))
     check_content(folder, manifest, headers, source, findings, jobs, progress)
     return findings.report()
 
 
-def _check_files(folder: Path, manifest: Manifest, findings: Findings) -> dict[str, str]:
+def _check_files(folder: Path, manifest: Manifest, present: Collection[str], findings: Findings) -> dict[str, str]:
     """Compare every file that is no shard with its digest; the digests found, of those that are there."""
     found = {}
-    for name, expected in manifest.files.items():
+    for name in filter(present.__contains__, manifest.files):
         path = folder / name
-        if path.is_file():
-            try:
-                found[name] = file_digest(path)
-            except OSError as error:
-                findings.add(f"{name} cannot be read: {error.strerror}")
-                continue
+        try:
+            found[name] = file_digest(path)
             findings.bytes_read += path.stat().st_size
-            if found[name] != expected:
-                findings.add(f"{name} is not what the manifest says; it was changed after it was written")
+        except OSError as error:
+            findings.add(f"{name} cannot be read: {error.strerror}")
+            continue
+        if found[name] != manifest.files[name]:
+            findings.add(f"{name} is not what the manifest says; it was changed after it was written")
     findings.checked(f"{counted(len(found), 'other file')} as in the manifest")
     return found
 
@@ -95,22 +102,29 @@ def _difference(theirs: tuple[int, str, str] | None, ours: tuple[int, str, str] 
     return "has another header" if theirs[1] != ours[1] else "holds other weights"
 
 
-def _check_side_files(digests: Mapping[str, str], checkpoint: Checkpoint, findings: Findings) -> None:
+def _check_side_files(
+    manifest: Manifest, digests: Mapping[str, str], checkpoint: Checkpoint, findings: Findings
+) -> None:
+    """The source's side files are those of the run, and the output has every one of them."""
+    ours, theirs = side_digests(checkpoint), manifest.source_files
+    differ = {name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)}
+    for name in sorted(differ):
+        findings.add(_side_difference(checkpoint.model_id, name, name in theirs, name in ours))
     names = travel_names([file.name for file in checkpoint.side_files])
     own = {CONFIG_NAME, CARD_NAME, *filter(None, [checkpoint.index_name])}
     for name, copy in names.items():
         if copy not in digests:
             findings.add(f"{copy} is missing, the source's {name}")
-        elif digests[copy] != _source_digest(checkpoint, name):
+        elif name not in differ and digests[copy] != ours[name]:
             findings.add(f"{copy} is not the source's {name}")
     for name in sorted(digests.keys() - set(names.values()) - own):
         findings.add(f"{name} is no file of the source")
     findings.checked(f"{counted(len(names), 'side file')} as in the source")
 
 
-def _source_digest(checkpoint: Checkpoint, name: str) -> str:
-    with reading(f"file {name!r}"):
-        return file_digest(checkpoint.path(name))
+def _side_difference(model_id: str, name: str, was_there: bool, is_there: bool) -> str:
+    what = "holds something else" if was_there and is_there else "is not there" if was_there else "was not there"
+    return f"{model_id} is not what this output was made from: its file {name} {what}; give the same revision"
 
 
 def _check_config(
@@ -120,7 +134,7 @@ def _check_config(
     config = read_object(folder / CONFIG_NAME, [])
     if config:
         text = (folder / CONFIG_NAME).read_text(encoding="utf-8")
-        if without_block(text) != without_block(checkpoint.config_text):
+        if differ_beyond_block(text, checkpoint.config_text):
             findings.add(f"config.json differs from the source's by more than its {BLOCK_NAME}")
         if isinstance(block := config.get(BLOCK_NAME), dict):
             faults = declaration_faults(block, plan, architecture)

@@ -24,10 +24,11 @@ class Report:
 
 
 class Findings:
-    """Findings as they come, from any thread, and the checks that were made."""
+    """Findings, those from threads in the order of the files they are about, and the checks that were made."""
 
     def __init__(self) -> None:
         self.found: list[str] = []
+        self._placed: list[tuple[str, int, str]] = []
         self.checks: list[str] = []
         self.bytes_read = 0
 
@@ -35,13 +36,18 @@ class Findings:
         """Note what is wrong."""
         self.found.append(finding)
 
+    def add_at(self, file: str, offset: int, finding: str) -> None:
+        """Note from any thread what is wrong at a place; the report sorts what threads found."""
+        self._placed.append((file, offset, finding))
+
     def checked(self, phrase: str) -> None:
         """Note what was looked at."""
         self.checks.append(phrase)
 
     def report(self) -> Report:
         """The report; VerificationError when anything is wrong."""
-        if self.found:
-            rest = len(self.found) - _SHOWN
-            raise VerificationError([*self.found[:_SHOWN], *([f"and {rest} more"] if rest > 0 else [])])
+        found = [*self.found, *(finding for _, _, finding in sorted(self._placed))]
+        if found:
+            rest = len(found) - _SHOWN
+            raise VerificationError([*found[:_SHOWN], *([f"and {rest} more"] if rest > 0 else [])])
         return Report(tuple(self.checks), self.bytes_read)

@@ -42,8 +42,10 @@ class Comparison:
             offset = self._starts[span.file] + span.offset
             stored[suffix] = self._outputs.fill(span.file, memory.take(f"stored {suffix}", span.nbytes), offset)
             witnessed += witness(span.file, offset, stored[suffix])
+        first = chunk.spans[0]
+        place = first.file, self._starts[first.file] + first.offset
         for fault in self._faults(chunk, source, stored):
-            self._findings.add(fault)
+            self._findings.add_at(*place, fault)
         return witnessed
 
     def _faults(self, chunk: Chunk, source: memoryview, stored: Mapping[str, memoryview]) -> Iterator[str]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from schemegen.checkpoint.headers import Header
 from schemegen.checkpoint.reading import parse_object, read_text
-from schemegen.engines import first_expert, is_ignore_list, matches, spellings
-from schemegen.errors import CheckpointError
+from schemegen.engines import block_faults, first_expert, is_entry, matches, spellings
+from schemegen.errors import CheckpointError, shortened
 
 BLOCK_NAME: Final = "quantization_config"
 _PACKED: Final = ".weight_packed"
+_MAX_NAME: Final = 500
 
 
 def read_object(path: Path, found: list[str]) -> Mapping[str, Any]:
@@ -37,7 +38,9 @@ def index_faults(index: Mapping[str, Any], headers: Iterable[Header]) -> list[st
         for name, file in stored.items()
         if weight_map.get(name) != file
     ]
-    faults += [f"the index names tensor {name}, which no shard holds" for name in weight_map.keys() - stored.keys()]
+    faults += [
+        f"the index names tensor {name}, which no shard holds" for name in sorted(weight_map.keys() - stored.keys())
+    ]
     metadata = index.get("metadata")
     total = metadata.get("total_size") if isinstance(metadata, dict) else None
     if type(total) is not int or total != nbytes:
@@ -51,19 +54,39 @@ def config_faults(config: Mapping[str, Any], headers: Iterable[Header]) -> list[
     if not isinstance(block, dict):
         return [f"config.json has no {BLOCK_NAME}; engines would take packed weights for plain ones"]
     ignore = block.get("ignore")
-    if ignore is None or not is_ignore_list(ignore):
-        return [f"{BLOCK_NAME}.ignore in config.json is not a list of names and regular expressions"]
+    if not isinstance(ignore, list) or not all(isinstance(entry, str) for entry in ignore):
+        return [f"{BLOCK_NAME}.ignore in config.json is not a list of names and patterns"]
+    faults = [f"config.json: {BLOCK_NAME}: {fault}" for fault in block_faults(block)]
+    strange = [entry for entry in ignore if not is_entry(entry)]
+    faults += [f"{BLOCK_NAME}.ignore: {shortened(entry)} is no pattern that schemegen writes" for entry in strange]
+    return faults if strange else faults + _ignored(ignore, headers)
+
+
+def _ignored(ignore: Collection[str], headers: Iterable[Header]) -> list[str]:
     modules = {
         first_expert(tensor.name.removesuffix(_PACKED))
         for header in headers
         for tensor in header.tensors
         if tensor.name.endswith(_PACKED)
     }
+    too_long = [
+        f"{shortened(module)} is longer than any module's name" for module in modules if len(module) > _MAX_NAME
+    ]
+    if too_long:
+        return sorted(too_long)
     return [
         f"config.json ignores {module}, which is stored packed"
         for module in sorted(modules)
         if any(matches(name, ignore) for name in spellings(module))
     ]
+
+
+def differ_beyond_block(text: str, other: str) -> bool:
+    """Whether two configs differ by more than their blocks."""
+    try:
+        return without_block(text) != without_block(other)
+    except RecursionError:  # deeper than any config that is taken as a source
+        return True
 
 
 def without_block(text: str) -> object:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from schemegen.architectures.base import Part, Role
 from schemegen.architectures.qwen3_5_moe import QWEN3_5_MOE
-from schemegen.errors import UnsupportedError
+from schemegen.errors import CheckpointError, UnsupportedError
 
 T = "model.language_model.layers.7."
 M = "mtp.layers.0."
@@ -123,11 +125,45 @@ def test_fused_experts_are_named_expert_first() -> None:
         "model.audio.x.weight",
         "lm_head.bias",
         T + "mlp.gate.weight\n",
+        T + "mlp.experts.03.up_proj.weight",
+        T + "mlp.experts.\u0663.up_proj.weight",
+        T + "mlp.experts.1000000.up_proj.weight",
+        T + f"mlp.experts.{'9' * 5000}.up_proj.weight",
+        "model.language_model.layers.07.mlp.gate.weight",
+        "model.language_model.layers.\u0967.mlp.gate.weight",
+        "mtp.layers.00.mlp.gate.weight",
+        "model.visual.blocks.01.norm1.bias",
     ],
 )
 def test_unknown_names_are_errors_and_no_pattern_catches_all(name: str) -> None:
     with pytest.raises(UnsupportedError, match="unknown to architecture qwen3_5_moe"):
         QWEN3_5_MOE.identify(name)
+
+
+@pytest.mark.parametrize(
+    ("config", "head"),
+    [
+        ({}, True),
+        ({"tie_word_embeddings": False, "text_config": {}}, True),
+        ({"tie_word_embeddings": True}, False),
+        ({"tie_word_embeddings": False, "text_config": {"tie_word_embeddings": True}}, False),
+        ({"text_config": 5}, True),
+    ],
+)
+def test_a_head_is_required_unless_it_is_tied(config: dict[str, Any], head: bool) -> None:
+    required = QWEN3_5_MOE.required(config)
+    assert ("lm_head.weight" in required) is head
+    assert all(QWEN3_5_MOE.identify(name).layer is None for name in required)
+
+
+@pytest.mark.parametrize("part", [Part.MTP, Part.VISION, Part.AUDIO])
+def test_a_part_that_the_config_leaves_out_has_no_layers(part: Part) -> None:
+    assert QWEN3_5_MOE.depth({"text_config": {"num_hidden_layers": 3}, "vision_config": None}, part) == 0
+
+
+def test_the_depth_of_the_text_is_a_must() -> None:
+    with pytest.raises(CheckpointError, match="num_hidden_layers is None"):
+        QWEN3_5_MOE.depth({"text_config": {}}, Part.TEXT)
 
 
 def test_no_pattern_has_an_open_end() -> None:

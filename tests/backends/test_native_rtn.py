@@ -15,7 +15,15 @@ def form(**fields: Any) -> Format:
 
 
 @pytest.mark.parametrize(
-    "fields", [{}, {"group_size": 128}, {"num_bits": 8}, {"strategy": "channel", "group_size": None}]
+    "fields",
+    [
+        {},
+        {"group_size": 8},
+        {"group_size": 4, "num_bits": 8},
+        {"group_size": 128},
+        {"num_bits": 8},
+        {"strategy": "channel", "group_size": None},
+    ],
 )
 def test_symmetric_int4_and_int8_are_taken(fields: dict[str, Any]) -> None:
     assert NativeRtn().refuses(form(**fields)) is None
@@ -29,6 +37,8 @@ def test_symmetric_int4_and_int8_are_taken(fields: dict[str, Any]) -> None:
         ({"num_bits": 3}, "symmetric INT4 and INT8"),
         ({"symmetric": False}, "symmetric INT4 and INT8"),
         ({"strategy": "tensor", "group_size": None}, "strategies group and channel"),
+        ({"group_size": 4}, "packs 8 codes into a word: group_size 4 is no multiple of 8"),
+        ({"group_size": 6, "num_bits": 8}, "packs 4 codes into a word: group_size 6 is no multiple of 4"),
         ({"narrow_range": True}, "narrow_range"),
         ({"observer": "mse"}, "observer"),
         ({"actorder": "group"}, "actorder"),

@@ -166,3 +166,46 @@ def test_files_without_a_tensor_are_told(toy: Path, write_shard: Callable[..., P
     write_shard(toy / "model.safetensors", {})
     with pytest.raises(CheckpointError, match=r"model\.safetensors holds no tensor"):
         open_local(toy)
+
+
+@pytest.mark.parametrize(
+    ("name", "missing"),
+    [
+        ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors are missing"),
+        (
+            "model-00002-of-00009.safetensors",
+            r"model-00001-of-00009.*, model-00004-of-00009\.safetensors and 5 more are",
+        ),
+        ("diffusion_1-OF-2.SAFETENSORS", "diffusion_2-OF-2.SAFETENSORS are missing"),
+        ("model-00003-of-00002.safetensors", "model-00002-of-00002.safetensors are missing"),
+        ("x-1-of-999999999.safetensors", "and 999999995 more are missing"),
+    ],
+)
+def test_one_of_several_files_is_not_a_model(
+    tmp_path: Path, write_checkpoint: Callable[..., Path], name: str, missing: str
+) -> None:
+    folder = write_checkpoint(tmp_path / "x", {"a": ("I8", (1,), b"a")}, {}, {name: ["a"]})
+    (folder / INDEX_NAME).unlink()
+    with pytest.raises(CheckpointError, match=rf"is one of \d+ files by its name, but {INDEX_NAME}, .*{missing}"):
+        open_local(folder)
+
+
+@pytest.mark.parametrize("name", ["model-00001-of-00001.safetensors", "best-of-2.safetensors"])
+def test_a_file_that_is_the_only_one_by_its_name_is_a_model(
+    tmp_path: Path, write_checkpoint: Callable[..., Path], name: str
+) -> None:
+    folder = write_checkpoint(tmp_path / "x", {"a": ("I8", (1,), b"a")}, {}, {name: ["a"]})
+    (folder / INDEX_NAME).unlink()
+    assert [shard.name for shard in open_local(folder).shards] == [name]
+
+
+@pytest.mark.parametrize("number", ["1e999", "-Infinity", "NaN"])
+@pytest.mark.parametrize("place", ['"x": %s', '"x": [{"total_size": %s}]'])
+def test_a_number_that_json_cannot_hold_is_refused(toy: Path, number: str, place: str) -> None:
+    names = '"a.weight": "one.safetensors", "b.weight": "one.safetensors", "c.weight": "two.safetensors"'
+    metadata = place % number
+    (toy / INDEX_NAME).write_text(
+        '{"metadata": {"total_size": 1e999, ' + metadata + '}, "weight_map": {' + names + "}}"
+    )
+    with pytest.raises(CheckpointError, match=r"index .* has metadata with a number that is infinite or none"):
+        open_local(toy)

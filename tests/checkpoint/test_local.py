@@ -189,3 +189,25 @@ def test_a_sparse_giant_opens_at_once(tmp_path: Path, write_checkpoint: Callable
         file.write(len(header).to_bytes(8, "little") + header)
         file.truncate(8 + len(header) + 72_000_000_000)
     assert open_local(folder).nbytes == 72_000_000_000
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_folder_whose_name_is_not_unicode_is_refused(toy: Path, cached: bool) -> None:
+    name = os.fsdecode(b"caf\xe9")
+    folder = toy.parent / f"models--a--{name}/snapshots/1" if cached else toy.parent / name
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        toy.rename(folder)
+    except OSError:
+        pytest.skip("the file system takes only Unicode")
+    with pytest.raises(CheckpointError, match=r"folder name b'.*caf\\xe9' is not UTF-8; rename the folder"):
+        open_local(folder)
+
+
+def test_a_parent_folder_may_have_any_name(toy: Path) -> None:
+    folder = toy.parent / os.fsdecode(b"caf\xe9") / "toy"
+    try:
+        folder.parent.mkdir()
+    except OSError:
+        pytest.skip("the file system takes only Unicode")
+    assert open_local(toy.rename(folder)).model_id == "toy"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from schemegen.checkpoint.reading import parse_object, read_text, reading
+from schemegen.checkpoint.reading import parse_object, read_text, reading, require_utf8
 from schemegen.errors import CheckpointError
 
 
@@ -77,3 +77,19 @@ def test_a_whole_character_may_be_spelled_by_two_escapes() -> None:
 def test_json_that_is_damaged_or_ambiguous_is_refused(text: str, message: str) -> None:
     with pytest.raises(CheckpointError, match=rf"^file x .*{message}.*; download it again$"):
         parse_object(text, "file x")
+
+
+@pytest.mark.parametrize(("levels", "fits"), [(100, True), (101, False), (900, False)])
+@pytest.mark.parametrize(("begin", "end"), [('{"a":', "}"), ("[", "]")])
+def test_nesting_has_a_limit(levels: int, fits: bool, begin: str, end: str) -> None:
+    text = '{"x": ' + begin * (levels - 1) + "1" + end * (levels - 1) + "}"
+    if fits:
+        assert "x" in parse_object(text, "file x")
+        return
+    with pytest.raises(CheckpointError, match="file x is nested too deeply"):
+        parse_object(text, "file x")
+
+
+def test_a_name_that_is_not_unicode_is_refused_with_a_way_out() -> None:
+    with pytest.raises(CheckpointError, match=r"folder name b'caf\\xe9' is not UTF-8; rename it"):
+        require_utf8(os.fsdecode(b"caf\xe9"), "folder", "rename it")

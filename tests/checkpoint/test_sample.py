@@ -175,3 +175,21 @@ def test_unknown_samples_are_refused(tmp_path: Path) -> None:
 
 def test_files_may_be_changed_by_their_owner(sample_folder: Path) -> None:
     assert all(path.stat().st_mode & stat.S_IWUSR for path in sample_folder.rglob("*"))
+
+
+def test_a_user_without_a_home_gets_a_temporary_sample(
+    monkeypatch: pytest.MonkeyPatch, sample_folder: Path, tmp_path: Path
+) -> None:
+    import tempfile
+
+    import platformdirs
+
+    def homeless(*_: object) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("SCHEMEGEN_CACHE", raising=False)
+    monkeypatch.setattr(platformdirs, "user_cache_path", homeless)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    root = open_sample(NAME).root
+    assert root.is_relative_to(tmp_path.resolve())
+    assert fingerprint(root) == fingerprint(sample_folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,13 @@ def test_anything_else_is_told_to_be_missing(model: str, tmp_path: Path, monkeyp
 def test_a_typing_error_gets_a_suggestion(toy: Path) -> None:
     with pytest.raises(CheckpointError, match=r"did you mean \S+/toy\?"):
         open_checkpoint(str(toy.parent / "tyo"))
+
+
+def test_a_suggestion_is_one_that_can_be_printed(toy: Path) -> None:
+    for name in (os.fsdecode(b"toy\xe9"), "toy\x1b", "toy1"):
+        try:
+            (toy.parent / name).mkdir()
+        except OSError:
+            pytest.skip("the file system takes only Unicode")
+    with pytest.raises(CheckpointError, match=r"did you mean \S+/toy1 or \S+/toy\?$"):
+        open_checkpoint(str(toy.parent / "toy11"))

@@ -158,3 +158,23 @@ def test_a_folder_nobody_may_read_is_refused_by_name(root: Path) -> None:
             find_files(root, None)
     finally:
         (root / "sub").chmod(0o755)
+
+
+@pytest.mark.parametrize("levels", [65, 300])
+def test_folders_nested_too_deeply_are_refused(root: Path, levels: int) -> None:
+    here = os.open(root, os.O_RDONLY)
+    for _ in range(levels):
+        os.mkdir("d", dir_fd=here)
+        inner = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(here)
+    with pytest.raises(CheckpointError, match="folder 'd' holds folders more than 64 deep; take it out"):
+        find_files(root, None)
+
+
+def test_folders_may_be_nested_as_deeply_as_any_model_needs(root: Path) -> None:
+    folder = root.joinpath(*["d"] * 64)
+    folder.mkdir(parents=True)
+    (folder / "x").write_bytes(b"x")
+    assert "d/" * 64 + "x" in find_files(root, None)

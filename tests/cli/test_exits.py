@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -17,6 +18,7 @@ from schemegen.errors import OutputError, SchemeFault, SchemeFileError
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli, Start
 
+ROOT = Path(__file__).parents[2]
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "out.partial/model.safetensors")
 TOLD = [
     (OutputError("output x exists; choose another"), "OutputError", "output x exists; choose another"),
@@ -152,6 +154,39 @@ def test_a_full_stdout_is_an_error_told_once(start: Start) -> None:
         process = start("main(['list'])", stdout=full)
         _, err = process.communicate(timeout=60)
     assert (process.returncode, err.decode()) == (1, "error: no space left on device\n")
+
+
+@pytest.mark.parametrize("args", [[], ["--json"]])
+def test_a_full_stdout_after_the_work_says_that_the_work_is_done(start: Start, tmp_path: Path, args: list[str]) -> None:
+    device = Path("/dev/full")
+    if not device.exists():
+        pytest.skip("this system has no /dev/full")
+    output = tmp_path / "out"
+    apply = ["apply", "kimi-k2-int4", "sample:qwen3.6-moe", "-o", str(output), *args]
+    with device.open("wb") as full:
+        process = start(f"main({apply!r})", stdout=full)
+        _, err = process.communicate(timeout=120)
+    told = f"error: no space left on device; {output} is finished, only this report of it is lost"
+    assert (process.returncode, err.decode().splitlines()[-1]) == (1, told)
+    assert (output / "schemegen.json").exists()
+
+
+def test_closed_streams_are_not_given_to_files(tmp_path: Path) -> None:
+    code = f"""
+import os
+from schemegen.cli.exits import exit_code
+def run():
+    with open({str(tmp_path / "file")!r}, "wb") as file:
+        os.write(2, b"noise")
+        assert file.fileno() > 2
+    raise OSError("a fault")
+os._exit(10 + exit_code(run))
+"""
+    for closed in ("2>&-", ">&- 2>&-", "<&- >&- 2>&-"):
+        shell = ["sh", "-c", f'exec "$0" -c "$1" {closed}', sys.executable, code]
+        done = subprocess.run(shell, cwd=ROOT, capture_output=True, timeout=60, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (11, b"", b"")
+        assert (tmp_path / "file").read_bytes() == b""
 
 
 def test_without_stdout_and_stderr_a_command_still_runs(start: Start) -> None:

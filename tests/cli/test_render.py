@@ -8,6 +8,7 @@ import pty
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,6 +31,7 @@ with render.progress() as progress:
     {after}
 render.text("the result")
 """
+ROOT = Path(__file__).parents[2]
 SHOW_CURSOR, HIDE_CURSOR = "\x1b[?25h", "\x1b[?25l"
 
 
@@ -109,6 +111,13 @@ def test_a_closed_stderr_does_not_stop_the_work(start: Start) -> None:
     os.close(writer)
     out, _ = process.communicate(timeout=30)
     assert (process.returncode, out) == (0, b"the result\n")
+
+
+def test_a_stderr_closed_from_the_start_leaves_stdout_alone() -> None:
+    code = "import os, sys\nassert sys.stderr is None\nfrom schemegen.cli import render\n" + WORK.format(after="")
+    shell = ["sh", "-c", 'exec "$0" -c "$1" 2>&-', sys.executable, code]
+    done = subprocess.run(shell, cwd=ROOT, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, b"the result\n")
 
 
 @pytest.mark.parametrize(

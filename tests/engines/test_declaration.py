@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from schemegen.architectures.base import Architecture
 from schemegen.architectures.qwen3_5_moe import QWEN3_5_MOE
-from schemegen.engines import declaration_faults, declare
+from schemegen.engines import block_faults, declaration_faults, declare
 from schemegen.errors import PlanError, UnsupportedError
 from schemegen.planner import Action, Plan
 from schemegen.scheme import Scheme
@@ -198,9 +199,8 @@ def test_quantized_attention_is_not_ignored_and_its_gates_still_are(make_plan: M
     ],
 )
 def test_a_layer_that_engines_build_as_one_is_not_split(make_plan: MakePlan, rule: dict[str, Any], layer: str) -> None:
-    plan = make_plan(rule, experts="separate", mtp_experts="separate")
     with pytest.raises(PlanError, match=re.escape(layer)):
-        declare(plan, QWEN3_5_MOE)
+        declare(make_plan(rule, experts="separate", mtp_experts="separate"), QWEN3_5_MOE)
 
 
 @pytest.mark.parametrize("role", ["router", "mixer_gate", "fusion", "embedding"])
@@ -239,8 +239,14 @@ def _with_format(tensor: Any, name: str) -> Any:
         ({"format": "int-quantized"}, "format"),
         ({"quant_method": "gptq"}, "quant_method"),
         ({"config_groups": {}}, "config_groups"),
-        ({"ignore": EXPERTS_ONLY[:-1]}, "visual"),
-        ({"ignore": [*EXPERTS_ONLY, "re:.*mlp.*"]}, r"experts\.0"),
+        ({"ignore": EXPERTS_ONLY[:-1]}, "^ignore is not the plan's; it lacks re:.*visual[^;]*$"),
+        ({"ignore": [*EXPERTS_ONLY, "re:.*mlp.*"]}, "^ignore is not the plan's; it has 1 more$"),
+        ({"ignore": EXPERTS_ONLY[::-1]}, "^ignore is not the plan's$"),
+        ({"ignore": ["re:(a*)*b"]}, "ignore is not the plan's; it lacks"),
+        ({"ignore": None}, "^ignore is not the plan's$"),
+        ({"kv_cache_scheme": {"num_bits": 8}}, "kv_cache_scheme"),
+        ({"quantization_status": "frozen"}, "quantization_status"),
+        ({"sparsity_config": {}}, "sparsity_config is none of its keys"),
     ],
 )
 def test_a_stored_block_is_held_to_the_plan(make_plan: MakePlan, change: dict[str, Any], fault: str) -> None:
@@ -249,3 +255,26 @@ def test_a_stored_block_is_held_to_the_plan(make_plan: MakePlan, change: dict[st
     assert declaration_faults(block, plan, QWEN3_5_MOE) == []
     (found,) = declaration_faults(block | change, plan, QWEN3_5_MOE)
     assert re.search(fault, found)
+
+
+@pytest.mark.parametrize("architecture", [QWEN3_5_MOE, None])
+def test_values_are_compared_as_they_are_spelled(make_plan: MakePlan, architecture: Architecture | None) -> None:
+    plan = make_plan()
+    text = json.dumps(declare(plan, QWEN3_5_MOE))
+    for old, new in [('"symmetric": true', '"symmetric": 1'), ('"num_bits": 4', '"num_bits": 4.0')]:
+        assert old in text
+        assert declaration_faults(json.loads(text.replace(old, new)), plan, architecture) == [
+            "config_groups is not the plan's"
+        ]
+
+
+def test_a_block_is_held_to_what_every_block_says(make_plan: MakePlan) -> None:
+    block = declare(make_plan(), QWEN3_5_MOE)
+    assert block_faults(block) == []
+    assert block_faults({"a": 1, **block, "kv_cache_scheme": 0, "quantization_status": "frozen"}) == [
+        "kv_cache_scheme is not the plan's",
+        "quantization_status is not the plan's",
+        "a is none of its keys; remove it",
+    ]
+    del block["format"], block["quant_method"]
+    assert block_faults(block) == ["format is missing", "quant_method is missing"]

@@ -5,9 +5,52 @@ from __future__ import annotations
 import pytest
 
 from schemegen.architectures.base import Part, Role
-from schemegen.engines.ignore import check_ignore, ignore_list, is_ignore_list, matches
+from schemegen.engines.ignore import check_ignore, ignore_list, is_entry, is_ignore_list, matches
 from schemegen.engines.modules import Module
 from schemegen.errors import PlanError
+
+STRANGE = [
+    "re:(",
+    "re:(a*)*b",
+    "re:a{99999999999999}",
+    "re:" + "(" * 5000,
+    "re:" + "(" * 4 + ")" * 3,
+    "re:.*a.*b.*c",
+    "re:(a|a)(a|a)(a|a)(a|a)(a|a)b",
+    r"re:\d+\d+\d+b",
+    r"re:\.\d+5",
+    r"re:\w",
+    r"re:a\.*b",
+    "re:[a-z]",
+    "re:(?=a)",
+    "re:(?i)a",
+    "re:a?",
+    "re:)",
+    "re:" + "a" * 501,
+]
+
+
+@pytest.mark.parametrize("entry", STRANGE, ids=range(len(STRANGE)))
+def test_patterns_that_schemegen_does_not_write_are_not_run(entry: str) -> None:
+    assert not is_entry(entry)
+    with pytest.raises(PlanError, match="no pattern for ignore"):
+        check_ignore([module("m.up", None)], [entry])
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "lm_head",
+        "(",
+        "re:.*lm_head$",
+        r"re:.*mtp\..*",
+        r"re:.*(model\.layers\.\d+\.mlp\.experts|language_model\.layers\.\d+)(\..*)?$",
+        r"re:.*linear_attn\.in_proj_(a|b|ba)$",
+        r"re:^a\-b\.\d+$",
+    ],
+)
+def test_patterns_that_schemegen_writes_are_entries(entry: str) -> None:
+    assert is_entry(entry)
 
 
 def module(name: str, format: str | None, ignore: str | None = None) -> Module:
@@ -61,7 +104,7 @@ def test_a_list_that_does_not_fit_is_an_error(modules: list[Module], entries: li
         check_ignore(modules, entries)
 
 
-@pytest.mark.parametrize("value", [None, "re:.*", {"a": 1}, [1], ["re:("], ["re:.*", None]])
+@pytest.mark.parametrize("value", [None, "re:.*", {"a": 1}, [1], ["re:("], ["re:.*", None], [STRANGE[0]]])
 def test_what_is_no_ignore_list_is_told(value: object) -> None:
     assert not is_ignore_list(value)
 

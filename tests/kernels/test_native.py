@@ -96,6 +96,35 @@ def test_damaged_code_is_compiled_again(
     assert path.stat().st_size == len(whole)
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_file_is_not_waited_for(
+    fresh: Fresh, compilations: list[str], tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    fresh(tmp_path)
+    (path,) = tmp_path.iterdir()
+    path.unlink()
+    make(path)
+    os.mkfifo(f"{path}.{os.getpid()}")
+    assert decodes(fresh(tmp_path))
+    assert len(compilations) == 2
+
+
+def test_what_is_larger_than_code_is_not_read(fresh: Fresh, compilations: list[str], tmp_path: Path) -> None:
+    fresh(tmp_path)
+    (path,) = tmp_path.iterdir()
+    os.truncate(path, 1 << 40)
+    assert decodes(fresh(tmp_path))
+    assert len(compilations) == 2
+
+
+def test_a_user_without_a_home_has_one_place_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home(name: str) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr("platformdirs.user_cache_path", no_home)
+    assert list(native._folders()) == [native.HERE / "__pycache__"]
+
+
 def test_a_changed_source_is_compiled_again(
     fresh: Fresh, compilations: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,7 +20,7 @@ CONFIG: dict[str, Any] = {
         "hidden_size": HIDDEN,
         "moe_intermediate_size": INTERMEDIATE,
         "num_experts": EXPERTS,
-        "num_hidden_layers": 2,
+        "num_hidden_layers": 1,
         "mtp_num_hidden_layers": 1,
     },
     "vision_config": {"depth": 1},

@@ -10,10 +10,11 @@ from typing import ClassVar
 import pytest
 
 from schemegen.backends.base import Buffers, Job, NonFiniteWeight, WeightBackend, Weights
+from schemegen.backends.guard import GuardedBackend
 from schemegen.catalog import load_catalog
 from schemegen.checkpoint import open_checkpoint
 from schemegen.checkpoint.model import Checkpoint
-from schemegen.errors import CheckpointError
+from schemegen.errors import CheckpointError, PluginError
 from schemegen.planner import Plan, make_plan, resolve_rules
 from schemegen.runner.execute import Outcome, run
 from schemegen.runner.journal import Journal
@@ -59,7 +60,7 @@ def carry_out(
     sink, journal = FileSink(folder), Journal(folder / ".state")
     chosen = None if units is None else frozenset(units)
     try:
-        return run(*planned, backend, sink, journal, scratch=folder, jobs=jobs, units=chosen)
+        return run(*planned, GuardedBackend(backend, "test 1"), sink, journal, scratch=folder, jobs=jobs, units=chosen)
     finally:
         sink.close()
         journal.close()
@@ -101,7 +102,7 @@ def test_kept_tensors_are_the_sources_bytes(planned: Planned, whole: tuple[dict[
 def test_a_fault_stops_the_run_and_the_next_one_goes_on(
     planned: Planned, whole: tuple[dict[str, bytes], Outcome], tmp_path: Path
 ) -> None:
-    with pytest.raises(RuntimeError, match="lightning"):
+    with pytest.raises(PluginError, match="lightning"):
         carry_out(planned, tmp_path, Counting(3, RuntimeError("lightning")))
     again = Counting()
     outcome = carry_out(planned, tmp_path, again)

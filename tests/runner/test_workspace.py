@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from schemegen.checkpoint import open_checkpoint
 from schemegen.errors import OutputError
-from schemegen.runner.workspace import Workspace, check_output_place
+from schemegen.runner.workspace import Workspace, remove_state
 
 RUN = {"scheme": "kimi-k2-int4", "backend": "native-rtn", "source": [{"name": "a", "size": 1}]}
 
@@ -22,7 +21,7 @@ def output(tmp_path: Path) -> Path:
 
 def entered(output: Path, run: Mapping[str, object] = RUN, *, restart: bool = False) -> Workspace:
     workspace = Workspace(output)
-    assert not workspace.enter(run, restart=restart)
+    workspace.enter(run, restart=restart)
     return workspace
 
 
@@ -64,13 +63,34 @@ def test_two_processes_do_not_share_a_folder(output: Path) -> None:
     entered(output).close()
 
 
-def test_files_of_no_known_run_are_not_touched(output: Path) -> None:
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("state", [False, True])
+def test_a_folder_that_no_run_made_is_not_touched(output: Path, restart: bool, state: bool) -> None:
     partial = output.with_name("out.partial")
-    partial.mkdir()
+    (partial / ".schemegen" if state else partial).mkdir(parents=True)
     (partial / "thesis.txt").write_text("mine")
-    with pytest.raises(OutputError, match="no known run"):
-        entered(output)
+    with pytest.raises(OutputError, match="made by no run"):
+        entered(output, restart=restart)
     assert (partial / "thesis.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("kind", ["symlink", "hard link", "state link", "fifo"])
+@pytest.mark.parametrize("restart", [False, True])
+def test_nothing_is_written_through_links(output: Path, tmp_path: Path, kind: str, restart: bool) -> None:
+    entered(output).close()
+    partial, other = output.with_name("out.partial"), tmp_path / "other"
+    other.write_text("theirs")
+    if kind == "symlink":
+        (partial / "shard").symlink_to(other)
+    elif kind == "hard link":
+        os.link(other, partial / "shard")
+    elif kind == "state link":
+        (partial / ".schemegen/journal.jsonl").symlink_to(other)
+    else:
+        os.mkfifo(partial / "shard")
+    with pytest.raises(OutputError, match="no run made it so"):
+        entered(output, restart=restart)
+    assert other.read_text() == "theirs"
 
 
 def test_a_damaged_identity_is_named(output: Path) -> None:
@@ -100,50 +120,41 @@ def test_publishing_never_replaces_unasked(output: Path) -> None:
     assert (output / "theirs").read_text() == "theirs"
 
 
-def test_overwriting_replaces_whole(output: Path) -> None:
+def test_a_failed_rename_gives_the_old_output_back(output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     output.mkdir()
     (output / "old").write_text("old")
     workspace = entered(output)
     (workspace.folder / "new").write_text("new")
-    workspace.publish(overwrite=True)
+    real = os.rename
+
+    def broken(source: Path, target: Path) -> None:
+        if Path(source) == workspace.folder:
+            raise OSError(5, "Input/output error")
+        real(source, target)
+
+    monkeypatch.setattr(os, "rename", broken)
+    with pytest.raises(OutputError, match="Input/output error"):
+        workspace.publish(overwrite=True)
     workspace.close()
-    assert [path.name for path in output.iterdir()] == ["new"]
-    assert [path.name for path in output.parent.iterdir()] == ["out"]
+    assert (output / "old").read_text() == "old"
+    assert (output.with_name("out.partial") / "new").read_text() == "new"
 
 
-def test_a_sealed_folder_lacks_only_its_name(output: Path) -> None:
+def test_an_old_output_that_a_kill_left_moved_returns(output: Path) -> None:
+    output.mkdir()
+    (output / "old").write_text("old")
     workspace = entered(output)
-    (workspace.folder / "schemegen.json").write_text("{}")
-    (workspace.state / "run.json").unlink()
-    workspace.close()
-    again = Workspace(output)
-    assert again.enter(RUN, restart=False)
-    again.close()
-
-
-def test_a_sealed_folder_with_its_state_is_checked_as_usual(output: Path) -> None:
-    workspace = entered(output)
-    (workspace.folder / "schemegen.json").write_text("{}")
+    output.rename(workspace.state / "replaced")
     workspace.close()
     entered(output).close()
-    assert json.loads((output.with_name("out.partial") / ".schemegen/run.json").read_text()) == RUN
+    assert (output / "old").read_text() == "old"
 
 
-@pytest.mark.parametrize(
-    "place", ["model", "model/out", "model/../model", ".", "link", "link/out", "alias"], ids=lambda place: place
-)
-def test_outputs_that_meet_the_source_are_refused(
-    tmp_path: Path, sample_folder: Path, monkeypatch: pytest.MonkeyPatch, place: str
-) -> None:
-    model = tmp_path / "model"
-    model.mkdir()
-    for path in sample_folder.iterdir():
-        if path.is_file():
-            (model / path.name).write_bytes(path.read_bytes())
-    (tmp_path / "link").symlink_to(model)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "alias").symlink_to(tmp_path / "elsewhere")
-    checkpoint = open_checkpoint(str(model))
-    with pytest.raises(OutputError, match=r"overlaps the source|is a link"):
-        check_output_place(Path(place), checkpoint)
-    check_output_place(tmp_path / "apart", checkpoint)
+def test_state_is_removed_only_where_a_run_made_it(output: Path) -> None:
+    (output / ".schemegen").mkdir(parents=True)
+    (output / ".schemegen/mine").write_text("mine")
+    remove_state(output)
+    assert (output / ".schemegen/mine").exists()
+    (output / ".schemegen/run.json").write_text("{}")
+    remove_state(output)
+    assert list(output.iterdir()) == []

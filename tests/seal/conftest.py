@@ -12,7 +12,7 @@ import pytest
 
 import schemegen
 from schemegen.architectures.qwen3_5_moe import QWEN3_5_MOE
-from schemegen.checkpoint.identity import source_identity
+from schemegen.checkpoint.identity import side_digests, source_identity
 from schemegen.checkpoint.local import open_local
 from schemegen.digests import digest
 from schemegen.seal import Sealing
@@ -58,6 +58,7 @@ def make_sealing() -> MakeSealing:
             checkpoint=replace(checkpoint, **changed),
             architecture=QWEN3_5_MOE,
             identity=source_identity(checkpoint),
+            source_files=side_digests(checkpoint),
             digests={path.name: _digests(path) for path in shards.glob("*.safetensors")},
             backend="a-backend",
             versions={"numpy": "2.0"},

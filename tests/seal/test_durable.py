@@ -21,6 +21,12 @@ def test_a_copy_has_the_bytes_and_not_the_rights(tmp_path: Path) -> None:
     assert not target.stat().st_mode & 0o111
 
 
+def test_half_a_character_is_written_as_unknown(tmp_path: Path) -> None:
+    digest = write_file(tmp_path / "a", "é\ud800x\ud83d\ude00\r\n")
+    assert (tmp_path / "a").read_bytes().decode() == "é\ufffdx\U0001f600\r\n"
+    assert digest == file_digest(tmp_path / "a")
+
+
 def test_a_copy_replaces_what_an_earlier_run_left(tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_bytes(b"short")

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 import schemegen
 from schemegen.digests import file_digest
@@ -72,9 +73,21 @@ def test_sealing_again_and_elsewhere_gives_equal_bytes(
     first = contents(shards)
     other = Path(shutil.copytree(shards, tmp_path / "quite" / "another"))
     (other / "README.md").write_text("an interrupted run's")
-    (other / "schemegen.json.tmp").write_text("an interrupted run's")
+    (other / "schemegen.json.part").write_text("an interrupted run's")
     seal(other, sealing)
     assert contents(other) == first
+
+
+def test_half_characters_do_not_end_a_run_at_its_end(source: Path, shards: Path, make_sealing: MakeSealing) -> None:
+    (source / "README.md").write_text('---\nlicense: "\\ud800"\ntags: ["\\udc00"]\n---\n')
+    sealing = make_sealing(source, shards, report=("a \ud800 remark",), notes=("\udfff",))
+    seal(shards, replace(sealing, versions={"x": "1\ud800"}, backend="b\ud800"))
+    manifest = read_manifest(shards)
+    assert manifest.backend_report == ("a \ufffd remark",)
+    assert manifest.notes == ("\ufffd",)
+    card = (shards / "README.md").read_text(encoding="utf-8")
+    assert "a \ufffd remark" in card
+    assert yaml.safe_load(card.split("---")[1])["license"] == "\ufffd"
 
 
 def test_no_text_names_the_places(source: Path, shards: Path, tmp_path: Path, make_sealing: MakeSealing) -> None:
@@ -155,7 +168,7 @@ def test_the_manifest_comes_last_and_in_one_step(
 
     monkeypatch.setattr(Path, "replace", replaced)
     manifest = seal(shards, make_sealing(source, shards))
-    assert seen == [{*manifest.files, *manifest.shards, "schemegen.json.tmp"}]
+    assert seen == [{*manifest.files, *manifest.shards, "schemegen.json.part"}]
 
 
 def test_every_file_is_flushed_before_the_manifest_has_its_name(

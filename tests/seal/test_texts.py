@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schemegen.errors import OutputError
 from schemegen.seal.texts import index_text, spliced_config
 from schemegen.verifier.texts import without_block
 
@@ -33,6 +34,13 @@ def test_every_byte_of_the_source_stays(text: str, before: str, after: str) -> N
     inserted = spliced[len(before) : -len(after)]
     assert json.loads("{" + inserted[1:] + "}") == {"quantization_config": BLOCK}
     assert list(json.loads(spliced))[-1] == "quantization_config"
+
+
+def test_nesting_that_a_source_may_have_is_taken_and_more_is_told() -> None:
+    text = '{"a": ' + "[" * 120 + "]" * 120 + ', "b": ' + '{"c":' * 120 + "1" + "}" * 121
+    assert spliced_config(text, BLOCK).startswith(text[:-1])
+    with pytest.raises(OutputError, match="nested too deeply"):
+        spliced_config('{"a": ' + "[" * 200_000 + "]" * 200_000 + "}", BLOCK)
 
 
 @pytest.mark.parametrize("indent", ["  ", "    ", "\t"])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 import shutil
 import struct
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +22,12 @@ from schemegen.checkpoint.local import open_local
 from schemegen.checkpoint.model import TensorHeader
 from schemegen.checkpoint.sample import write_sample
 from schemegen.digests import digest, file_digest
-from schemegen.errors import VerificationError
+from schemegen.errors import OutputError, VerificationError
 from schemegen.manifest import Tile, read_manifest, write_manifest
 from schemegen.planner import chunks
-from schemegen.positional import read_into
+from schemegen.positional import MAX_JOBS, read_into
 from schemegen.progress import Silent
-from schemegen.verifier import Report, buffers, check_unread, verify_folder
+from schemegen.verifier import Report, buffers, check_small_files, check_unread, verify_folder
 
 Verify = Callable[..., Report]
 Findings = Callable[..., list[str]]
@@ -99,7 +102,7 @@ def test_a_flipped_bit_in_a_kept_tensor(output: Path, sample_folder: Path, findi
     ]
     if against:
         expected.append(f"tensor {KEPT} is kept, but its byte 7 is not the source's")
-    assert sorted(findings(output, sample_folder if against else None)) == sorted(expected)
+    assert findings(output, sample_folder if against else None) == expected
 
 
 def test_a_flipped_bit_in_a_header(output: Path, findings: Findings) -> None:
@@ -162,14 +165,6 @@ def test_what_a_download_leaves_is_no_finding(output: Path, findings: Findings) 
     assert findings(output) == []
 
 
-def test_links_as_in_a_download_cache_are_files(output: Path, tmp_path: Path, findings: Findings) -> None:
-    shutil.move(output / FIRST, tmp_path / "blob")
-    (output / FIRST).symlink_to(tmp_path / "blob")
-    assert findings(output) == []
-    (tmp_path / "blob").unlink()
-    assert f"{FIRST} is missing" in findings(output)
-
-
 @pytest.mark.parametrize(
     ("change", "finding"),
     [
@@ -196,6 +191,12 @@ def test_an_index_that_disagrees(
         (lambda body: body["quantization_config"].pop("ignore"), "quantization_config.ignore in config.json is not"),
         (lambda body: body["quantization_config"].update(ignore=["re:("]), "quantization_config.ignore"),
         (lambda body: body["quantization_config"]["ignore"].append("re:.*down_proj$"), "config.json ignores m"),
+        (lambda body: body["quantization_config"].update(kv_cache_scheme={}), "config.json: quantization_config: kv_"),
+        (lambda body: body["quantization_config"].update(sparsity={}), "config.json: quantization_config: sparsity"),
+        (
+            lambda body: body["quantization_config"].update(ignore=["re:(a*)*b"]),
+            "quantization_config.ignore: 're:(a*)*b'",
+        ),
     ],
 )
 def test_a_config_that_disagrees_with_the_shards(
@@ -305,6 +306,44 @@ def test_a_forged_readme_of_the_source(output: Path, sample_folder: Path, findin
     assert findings(output, sample_folder) == ["README.base.md is not the source's README.md"]
 
 
+@pytest.mark.parametrize(
+    ("damage", "name", "what"),
+    [
+        (lambda model: flip(model / "tokenizer.json", 40), "tokenizer.json", "holds something else"),
+        (lambda model: (model / "tokenizer.json").unlink(), "tokenizer.json", "is not there"),
+        (lambda model: (model / "new.txt").touch(), "new.txt", "was not there"),
+        (
+            lambda model: (model / "config.json").write_text((model / "config.json").read_text() + "\n"),
+            "config.json",
+            "",
+        ),
+    ],
+)
+def test_another_side_file_of_the_source_is_named(
+    finished: Path,
+    sample_folder: Path,
+    tmp_path: Path,
+    findings: Findings,
+    damage: Callable[[Path], object],
+    name: str,
+    what: str,
+) -> None:
+    model = Path(shutil.copytree(sample_folder, tmp_path / "model"))
+    damage(model)
+    assert f"model is not what this output was made from: its file {name} {what}" in findings(finished, model)[0]
+
+
+def test_the_small_files_are_checked_alone(output: Path) -> None:
+    manifest = read_manifest(output)
+    flip(output / FIRST, (output / FIRST).stat().st_size - 1)
+    assert check_small_files(output, manifest) == f"{len(manifest.files)} other files as in the manifest"
+    flip(output / "tokenizer.json", 40)
+    (output / "LICENSE").unlink()
+    with pytest.raises(VerificationError) as caught:
+        check_small_files(output, manifest)
+    assert [finding.split()[0] for finding in caught.value.findings] == ["LICENSE", "tokenizer.json"]
+
+
 def test_a_file_that_a_forger_lists(output: Path, sample_folder: Path, findings: Findings) -> None:
     (output / "modeling_evil.py").write_text("raise SystemExit")
     manifest = read_manifest(output)
@@ -316,6 +355,33 @@ def test_a_file_that_a_forger_lists(output: Path, sample_folder: Path, findings:
         "tokenizer.json is missing, the source's tokenizer.json",
         "modeling_evil.py is no file of the source",
     ]
+
+
+def test_a_shard_that_a_forger_leaves_out(output: Path, sample_folder: Path, findings: Findings, forge: Forge) -> None:
+    manifest = read_manifest(output)
+    gone = {tensor.name for tensor in read_header(output / FIRST, FIRST).tensors}
+    nbytes = sum(tensor.nbytes for tensor in read_header(output / FIRST, FIRST).tensors)
+    (output / FIRST).unlink()
+    index = json.loads((output / INDEX).read_text())
+    index["weight_map"] = {name: file for name, file in index["weight_map"].items() if name not in gone}
+    index["metadata"]["total_size"] -= nbytes
+    (output / INDEX).write_text(json.dumps(index))
+    shards = {name: tiles for name, tiles in manifest.shards.items() if name != FIRST}
+    write_manifest(output, manifest.model_copy(update={"shards": shards}))
+    forge(output)
+    assert findings(output) == []
+    assert findings(output, sample_folder) == [f"{FIRST} is a shard of the plan, and the manifest does not name it"]
+
+
+@pytest.mark.parametrize("name", ["config.json", INDEX])
+def test_a_text_that_a_forger_leaves_out(output: Path, findings: Findings, name: str) -> None:
+    (output / name).unlink()
+    manifest = read_manifest(output)
+    files = {file: digest for file, digest in manifest.files.items() if file != name}
+    write_manifest(output, manifest.model_copy(update={"files": files}))
+    (found,) = findings(output)
+    assert name in found
+    assert "the manifest names n" in found
 
 
 def test_a_header_that_is_not_the_plans(output: Path, sample_folder: Path, findings: Findings, forge: Forge) -> None:
@@ -408,6 +474,43 @@ def test_a_disk_that_fails_is_a_finding_beside_the_others(
     found = findings(output, sample_folder)
     assert any(finding.startswith(f"{FIRST} cannot be read at byte ") for finding in found)
     assert any("mtp.norm.weight is kept" in finding for finding in found)
+
+
+def test_findings_stand_in_the_order_of_files_and_places(output: Path, sample_folder: Path, findings: Findings) -> None:
+    for name in ("mtp.norm.weight", KEPT, f"{EXPERT}.weight_packed", "lm_head.weight"):
+        path, tensor = stored(output, name)
+        flip(path, tensor.offset)
+    first = findings(output, sample_folder, jobs=1)
+    assert len(first) == 8
+    places = [re.search(r"(\S+): bytes (\d+) to", finding) for finding in first]
+    found = [(place[1], int(place[2])) for place in places if place]
+    assert len(found) == 4
+    assert found == sorted(found)
+    assert all(findings(output, sample_folder, jobs=jobs) == first for jobs in (2, 3, 4))
+
+
+def test_many_jobs_are_not_many_threads(finished: Path, verify: Verify, monkeypatch: pytest.MonkeyPatch) -> None:
+    most = []
+
+    class Pool(ThreadPoolExecutor):
+        """Keeps how many threads it may have."""
+
+        def __init__(self, jobs: int, name: str) -> None:
+            most.append(jobs)
+            super().__init__(jobs, name)
+
+    monkeypatch.setattr("schemegen.verifier.content.ThreadPoolExecutor", Pool)
+    verify(finished, jobs=1_000_000)
+    assert most == [MAX_JOBS]
+
+
+def test_too_many_open_files_are_no_damage(output: Path, findings: Findings, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(descriptor: int, view: memoryview, offset: int) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(buffers, "read_into", refused)
+    with pytest.raises(OutputError, match="too many open files; use fewer --jobs"):
+        findings(output)
 
 
 def test_many_findings_are_counted_and_not_listed(output: Path, findings: Findings) -> None:

@@ -1,0 +1,28 @@
+"""Differences name the place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from schemegen.runner.differences import differences
+
+
+@pytest.mark.parametrize(
+    ("there", "now", "lines"),
+    [
+        ({"a": 1}, {"a": 1}, []),
+        ({"scheme": "x"}, {"scheme": "y"}, ["  scheme: there x, now y"]),
+        (
+            {"source": [{"name": "s1", "size": 1}, {"name": "s2", "size": 1}]},
+            {"source": [{"name": "s1", "size": 1}, {"name": "s2", "size": 2}]},
+            ["  source.s2.size: there 1, now 2"],
+        ),
+        ({"files": {"a": "1"}}, {"files": {"a": "1", "b": "2"}}, ["  files.b: there null, now 2"]),
+        ({"rules": []}, {"rules": [1]}, ["  rules: there [], now [1]"]),
+        ({}, {"new": "v" * 100}, [f"  new: there null, now {'v' * 57}..."]),
+    ],
+)
+def test_differences(there: dict[str, Any], now: dict[str, Any], lines: list[str]) -> None:
+    assert differences(there, now) == lines
