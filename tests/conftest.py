@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import schemegen
 from schemegen.checkpoint.sample import write_sample
 
 WriteShard = Callable[..., Path]
@@ -21,6 +23,20 @@ def sample_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sample") / "qwen3.6-moe"
     write_sample("qwen3.6-moe", folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def finished(sample_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The output of a whole run over the sample; nobody may change it."""
+    output = tmp_path_factory.mktemp("finished") / "out"
+    schemegen.apply("kimi-k2-int4", sample_folder, output)
+    return output
+
+
+@pytest.fixture
+def source(sample_folder: Path, tmp_path: Path) -> Path:
+    """A source of the test's own."""
+    return Path(shutil.copytree(sample_folder, tmp_path / "model"))
 
 
 @pytest.fixture(scope="session")

@@ -33,18 +33,6 @@ from schemegen.runner import produce, workspace
 KIMI = "kimi-k2-int4"
 
 
-@pytest.fixture
-def model(tmp_path: Path, sample_folder: Path) -> Path:
-    """A sample that a test may change."""
-    return Path(shutil.copytree(sample_folder, tmp_path / "model"))
-
-
-@pytest.fixture(scope="module")
-def made(sample_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The finished output for the sample; nobody may change it."""
-    return schemegen.apply(KIMI, sample_folder, tmp_path_factory.mktemp("made") / "out").path
-
-
 def same_folder(left: Path, right: Path) -> list[str]:
     return list(file_differences(left, right))
 
@@ -66,19 +54,19 @@ def test_the_default_output_is_named_after_model_and_scheme(
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 8])
-def test_bytes_do_not_depend_on_jobs(made: Path, sample_folder: Path, tmp_path: Path, jobs: int) -> None:
+def test_bytes_do_not_depend_on_jobs(finished: Path, sample_folder: Path, tmp_path: Path, jobs: int) -> None:
     schemegen.apply(KIMI, sample_folder, tmp_path / "out", jobs=jobs)
-    assert same_folder(made, tmp_path / "out") == []
+    assert same_folder(finished, tmp_path / "out") == []
 
 
 @pytest.mark.parametrize("experts", ["fused", "separate"])
 @pytest.mark.parametrize("mtp_experts", ["fused", "separate"])
 def test_tensors_do_not_depend_on_the_expert_layout(
-    made: Path, tmp_path: Path, experts: Literal["fused", "separate"], mtp_experts: Literal["fused", "separate"]
+    finished: Path, tmp_path: Path, experts: Literal["fused", "separate"], mtp_experts: Literal["fused", "separate"]
 ) -> None:
     write_sample("qwen3.6-moe", tmp_path / "model", experts=experts, mtp_experts=mtp_experts)
     schemegen.apply(KIMI, tmp_path / "model", tmp_path / "out")
-    assert list(tensor_differences(made, tmp_path / "out")) == []
+    assert list(tensor_differences(finished, tmp_path / "out")) == []
     schemegen.verify(tmp_path / "out", tmp_path / "model")
 
 
@@ -90,12 +78,12 @@ def test_the_same_result_again_is_found(sample_folder: Path, tmp_path: Path) -> 
     assert {path: path.stat().st_mtime_ns for path in first.path.rglob("*")} == times
 
 
-def test_another_result_is_refused_unless_overwritten(sample_folder: Path, tmp_path: Path, made: Path) -> None:
+def test_another_result_is_refused_unless_overwritten(sample_folder: Path, tmp_path: Path, finished: Path) -> None:
     out = schemegen.apply(KIMI, sample_folder, tmp_path / "out", policies=["keep-mtp"]).path
     with pytest.raises(OutputError, match="is not this result"):
         schemegen.apply(KIMI, sample_folder, out)
     schemegen.apply(KIMI, sample_folder, out, overwrite=True)
-    assert same_folder(made, out) == []
+    assert same_folder(finished, out) == []
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
@@ -145,7 +133,7 @@ class Interrupt:
 
 @pytest.mark.parametrize("after", [1, 1_000_000, 5_000_000, 7_500_000])
 def test_an_interrupted_run_leaves_no_output_and_resumes_to_equal_bytes(
-    sample_folder: Path, tmp_path: Path, made: Path, after: int
+    sample_folder: Path, tmp_path: Path, finished: Path, after: int
 ) -> None:
     out = tmp_path / "out"
     with pytest.raises(KeyboardInterrupt):
@@ -153,7 +141,7 @@ def test_an_interrupted_run_leaves_no_output_and_resumes_to_equal_bytes(
     assert not out.exists()
     result = schemegen.apply(KIMI, sample_folder, out)
     assert result.resumed_bytes > 0
-    assert same_folder(made, out) == []
+    assert same_folder(finished, out) == []
 
 
 STEPS = ["seal", "check_unread", "_check_source_unchanged"]
@@ -161,7 +149,7 @@ STEPS = ["seal", "check_unread", "_check_source_unchanged"]
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_crash_at_a_late_step_resumes_to_equal_bytes(
-    sample_folder: Path, tmp_path: Path, made: Path, monkeypatch: pytest.MonkeyPatch, step: str
+    sample_folder: Path, tmp_path: Path, finished: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     def crash(*_: object, **__: object) -> Iterator[str]:
         raise RuntimeError("crash")
@@ -172,12 +160,12 @@ def test_a_crash_at_a_late_step_resumes_to_equal_bytes(
             schemegen.apply(KIMI, sample_folder, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     schemegen.apply(KIMI, sample_folder, tmp_path / "out")
-    assert same_folder(made, tmp_path / "out") == []
+    assert same_folder(finished, tmp_path / "out") == []
 
 
 @pytest.mark.parametrize("moment", ["rename", "remove_state"])
 def test_a_crash_around_the_rename_resumes_to_equal_bytes(
-    sample_folder: Path, tmp_path: Path, made: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+    sample_folder: Path, tmp_path: Path, finished: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     def crash(*_: object) -> None:
         raise RuntimeError("crash")
@@ -191,7 +179,7 @@ def test_a_crash_around_the_rename_resumes_to_equal_bytes(
         schemegen.verify(out, sample_folder)
     result = schemegen.apply(KIMI, sample_folder, out)
     assert result.status == ("written" if moment == "rename" else "unchanged")
-    assert same_folder(made, out) == []
+    assert same_folder(finished, out) == []
 
 
 @pytest.mark.parametrize("name", ["README.md", "tokenizer.json", "config.json"])
@@ -203,12 +191,12 @@ def test_a_damaged_result_does_not_pass_for_the_same(sample_folder: Path, tmp_pa
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "config.json", "NEW.txt"])
-def test_a_changed_side_file_of_the_source_is_another_run(model: Path, tmp_path: Path, name: str) -> None:
-    out = schemegen.apply(KIMI, model, tmp_path / "out").path
-    with (model / name).open("a") as file:
+def test_a_changed_side_file_of_the_source_is_another_run(source: Path, tmp_path: Path, name: str) -> None:
+    out = schemegen.apply(KIMI, source, tmp_path / "out").path
+    with (source / name).open("a") as file:
         file.write("\n")
     with pytest.raises(OutputError, match=f"is not this result(.|\n)*source_files.{name}: there"):
-        schemegen.apply(KIMI, model, out)
+        schemegen.apply(KIMI, source, out)
 
 
 def test_overwriting_removes_nothing_that_schemegen_did_not_write(sample_folder: Path, tmp_path: Path) -> None:
@@ -239,70 +227,72 @@ def test_a_finished_output_that_is_called_partial_is_not_taken(sample_folder: Pa
     schemegen.verify(tmp_path / "x.partial", sample_folder)
 
 
-def test_a_partial_output_of_another_run_is_refused_by_name(sample_folder: Path, tmp_path: Path, made: Path) -> None:
+def test_a_partial_output_of_another_run_is_refused_by_name(
+    sample_folder: Path, tmp_path: Path, finished: Path
+) -> None:
     out = tmp_path / "out"
     with pytest.raises(KeyboardInterrupt):
         schemegen.apply(KIMI, sample_folder, out, policies=["keep-mtp"], progress=Interrupt(1))
     with pytest.raises(OutputError, match="rules: there"):
         schemegen.apply(KIMI, sample_folder, out)
     schemegen.apply(KIMI, sample_folder, out, restart=True)
-    assert same_folder(made, out) == []
+    assert same_folder(finished, out) == []
 
 
-def test_a_source_that_changed_between_two_runs_is_refused(model: Path, tmp_path: Path) -> None:
+def test_a_source_that_changed_between_two_runs_is_refused(source: Path, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        schemegen.apply(KIMI, model, tmp_path / "out", progress=Interrupt(1))
-    shard = next(model.glob("*.safetensors"))
+        schemegen.apply(KIMI, source, tmp_path / "out", progress=Interrupt(1))
+    shard = next(source.glob("*.safetensors"))
     data = bytearray(shard.read_bytes())
     data[-1] ^= 1
     shard.write_bytes(data)
     with pytest.raises(OutputError, match=r"source\.model-.*: there"):
-        schemegen.apply(KIMI, model, tmp_path / "out")
+        schemegen.apply(KIMI, source, tmp_path / "out")
 
 
-def test_unindexed_weights_are_named_and_left_out(model: Path, tmp_path: Path) -> None:
-    (model / "extra.bin").write_bytes(b"weights")
-    result = schemegen.apply(KIMI, model, tmp_path / "out")
+def test_unindexed_weights_are_named_and_left_out(source: Path, tmp_path: Path) -> None:
+    (source / "extra.bin").write_bytes(b"weights")
+    result = schemegen.apply(KIMI, source, tmp_path / "out")
     assert result.unindexed == ("extra.bin",)
     assert not (tmp_path / "out/extra.bin").exists()
 
 
-def test_an_unindexed_mtp_block_is_an_error_unless_dropped(model: Path, tmp_path: Path) -> None:
-    index = json.loads((model / "model.safetensors.index.json").read_text())
+def test_an_unindexed_mtp_block_is_an_error_unless_dropped(source: Path, tmp_path: Path) -> None:
+    index = json.loads((source / "model.safetensors.index.json").read_text())
     last = max(index["weight_map"].values())
     index["weight_map"] = {name: shard for name, shard in index["weight_map"].items() if shard != last}
-    (model / "model.safetensors.index.json").write_text(json.dumps(index))
+    (source / "model.safetensors.index.json").write_text(json.dumps(index))
     # The last shard holds the head too.
-    config = json.loads((model / "config.json").read_text()) | {"tie_word_embeddings": True}
-    (model / "config.json").write_text(json.dumps(config))
+    config = json.loads((source / "config.json").read_text()) | {"tie_word_embeddings": True}
+    (source / "config.json").write_text(json.dumps(config))
     with pytest.raises(CheckpointError, match="MTP"):
-        schemegen.apply(KIMI, model, tmp_path / "out")
-    result = schemegen.apply(KIMI, model, tmp_path / "out", unindexed="drop")
+        schemegen.apply(KIMI, source, tmp_path / "out")
+    result = schemegen.apply(KIMI, source, tmp_path / "out", unindexed="drop")
     assert result.unindexed == (last,)
     assert any("promises an MTP block" in note for note in result.notes)
 
 
 @pytest.mark.parametrize("bits", [0x7F80, 0xFF80, 0x7FC0])
-def test_nan_and_infinity_are_named_with_tensor_and_position(model: Path, tmp_path: Path, bits: int) -> None:
-    plan = schemegen.plan(KIMI, model)
+def test_nan_and_infinity_are_named_with_tensor_and_position(source: Path, tmp_path: Path, bits: int) -> None:
+    plan = schemegen.plan(KIMI, source)
     tensor = [tensor for tensor in plan.tensors if tensor.format is not None][-1]
     _, rows, columns = tensor.source.shape
-    with (model / tensor.source.file).open("r+b") as file:
+    with (source / tensor.source.file).open("r+b") as file:
         file.seek(tensor.source.offset + ((2 * rows + 3) * columns + 7) * 2)
         file.write(bits.to_bytes(2, "little"))
     with pytest.raises(CheckpointError) as caught:
-        schemegen.apply(KIMI, model, tmp_path / "out")
+        schemegen.apply(KIMI, source, tmp_path / "out")
     assert tensor.name in str(caught.value)
     assert "[2, 3, 7]" in str(caught.value)
     assert not (tmp_path / "out").exists()
 
 
-def test_kept_tensors_may_hold_anything(model: Path, tmp_path: Path) -> None:
-    tensor = next(tensor for tensor in schemegen.plan(KIMI, model).tensors if tensor.format is None)
-    with (model / tensor.source.file).open("r+b") as file:
+def test_kept_tensors_may_hold_anything(source: Path, tmp_path: Path) -> None:
+    tensor = next(tensor for tensor in schemegen.plan(KIMI, source).tensors if tensor.format is None)
+    with (source / tensor.source.file).open("r+b") as file:
         file.seek(tensor.source.offset)
         file.write((0x7FC0).to_bytes(2, "little"))
-    schemegen.verify(schemegen.apply(KIMI, model, tmp_path / "out").path, model)
+    schemegen.verify(schemegen.apply(KIMI, source, tmp_path / "out").path, source)
 
 
 def test_free_space_is_checked_first(sample_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,23 +330,23 @@ def test_bad_requests_get_one_sentence_and_write_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unknown_model_type_is_an_error(model: Path, tmp_path: Path) -> None:
-    config = json.loads((model / "config.json").read_text()) | {"model_type": "qwen3_5_moee"}
-    (model / "config.json").write_text(json.dumps(config))
+def test_an_unknown_model_type_is_an_error(source: Path, tmp_path: Path) -> None:
+    config = json.loads((source / "config.json").read_text()) | {"model_type": "qwen3_5_moee"}
+    (source / "config.json").write_text(json.dumps(config))
     with pytest.raises(UnknownNameError, match="did you mean qwen3_5_moe"):
-        schemegen.plan(KIMI, model)
+        schemegen.plan(KIMI, source)
 
 
-def test_an_output_cannot_be_quantized_again(made: Path, tmp_path: Path) -> None:
+def test_an_output_cannot_be_quantized_again(finished: Path, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="quantiz"):
-        schemegen.apply(KIMI, made, tmp_path / "twice")
+        schemegen.apply(KIMI, finished, tmp_path / "twice")
 
 
-def test_the_card_says_how_to_make_the_output_again(model: Path, tmp_path: Path) -> None:
-    (model / "mtp.safetensors").write_bytes((model / "model-00003-of-00003.safetensors").read_bytes())
+def test_the_card_says_how_to_make_the_output_again(source: Path, tmp_path: Path) -> None:
+    (source / "mtp.safetensors").write_bytes((source / "model-00003-of-00003.safetensors").read_bytes())
     text = (Path(__file__).parents[1] / "schemes" / f"{KIMI}.yaml").read_text().replace(KIMI, "house-int4")
     (tmp_path / "any.yaml").write_text(text)
-    out = schemegen.apply(tmp_path / "any.yaml", model, tmp_path / "out", policies=["keep-mtp"], unindexed="drop").path
+    out = schemegen.apply(tmp_path / "any.yaml", source, tmp_path / "out", policies=["keep-mtp"], unindexed="drop").path
     card = (out / "README.md").read_text()
     assert "schemegen apply house-int4.yaml model --policy keep-mtp --unindexed drop\n" in card
 
@@ -378,11 +368,11 @@ def test_what_apply_would_refuse_is_refused_by_plan(sample_folder: Path) -> None
         schemegen.plan(schemegen.Scheme.model_validate(kimi | {"policy": rules}), sample_folder)
 
 
-def test_inspect_counts_what_is_there(sample_folder: Path, made: Path) -> None:
+def test_inspect_counts_what_is_there(sample_folder: Path, finished: Path) -> None:
     found = schemegen.inspect(sample_folder)
     assert sum(row.tensors for row in found.rows) == found.tensors == 124
     assert {row.layout for row in found.rows} == {"", "fused"}
-    assert schemegen.inspect(made).quantization is not None
+    assert schemegen.inspect(finished).quantization is not None
 
 
 def test_a_scheme_file_and_a_scheme_object_work_like_a_name(sample_folder: Path) -> None:

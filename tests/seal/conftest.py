@@ -20,20 +20,6 @@ from schemegen.seal import Sealing
 MakeSealing = Callable[..., Sealing]
 
 
-@pytest.fixture(scope="session")
-def finished(sample_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The output of a whole run over the sample; nobody may change it."""
-    output = tmp_path_factory.mktemp("finished") / "out"
-    schemegen.apply("kimi-k2-int4", sample_folder, output)
-    return output
-
-
-@pytest.fixture
-def source(sample_folder: Path, tmp_path: Path) -> Path:
-    """A source of the test's own."""
-    return Path(shutil.copytree(sample_folder, tmp_path / "model"))
-
-
 @pytest.fixture
 def shards(finished: Path, tmp_path: Path) -> Path:
     """A folder with nothing but the finished shards."""

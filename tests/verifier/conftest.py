@@ -21,14 +21,6 @@ Verify = Callable[..., Report]
 Findings = Callable[..., list[str]]
 
 
-@pytest.fixture(scope="session")
-def finished(sample_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The output of a whole run over the sample; nobody may change it."""
-    output = tmp_path_factory.mktemp("finished") / "out"
-    schemegen.apply("kimi-k2-int4", sample_folder, output)
-    return output
-
-
 @pytest.fixture
 def output(finished: Path, tmp_path: Path) -> Path:
     """An output of the test's own."""
