@@ -70,7 +70,8 @@ def command(
     """
     from schemegen import api
 
-    with render.progress() as progress, _resumable(restart):
+    resume = f"run the same command again{', without --restart,' if restart else ''} to resume"
+    with render.progress() as progress, _noting(KeyboardInterrupt, resume):
         result = api.apply(
             scheme,
             model,
@@ -84,7 +85,7 @@ def command(
             unindexed=unindexed,
             progress=progress,
         )
-    with _finished(result):
+    with _noting(OSError, f"{result.path} is finished, only this report of it is lost"):
         if as_json:
             render.data(_data(result))
         else:
@@ -92,28 +93,18 @@ def command(
 
 
 @contextmanager
-def _resumable(restart: bool) -> Iterator[None]:
-    """Tell whoever stops the run how it goes on."""
+def _noting(kind: type[BaseException], note: str) -> Iterator[None]:
+    """Add to an error of this kind what whoever sees it should know."""
     try:
         yield
-    except KeyboardInterrupt as stop:
-        stop.add_note(f"run the same command again{', without --restart,' if restart else ''} to resume")
-        raise
-
-
-@contextmanager
-def _finished(result: Result) -> Iterator[None]:
-    """Tell whoever cannot be told of the result that it is there."""
-    try:
-        yield
-    except OSError as error:
-        error.add_note(f"{result.path} is finished, only this report of it is lost")
+    except kind as error:
+        error.add_note(note)
         raise
 
 
 def _lines(result: Result) -> list[str]:
     if result.status == "unchanged":
-        return [f"{result.path} already holds this result; nothing to do"]
+        return [f"{result.path} already holds this result; nothing to do (schemegen verify reads every byte)"]
     totals, made = result.plan.totals, result.bytes_in - result.resumed_bytes
     found = [f"{figures.size(result.resumed_bytes)} were done by an earlier run"] if result.resumed_bytes else []
     return render.fields(

@@ -81,7 +81,7 @@ def test_what_was_resumed_left_out_and_remarked(cli: Cli, faked: Faked) -> None:
 
 def test_a_result_that_stands_is_one_sentence(cli: Cli, faked: Faked) -> None:
     faked(status="unchanged")
-    assert cli(*APPLY).out == "out dir already holds this result; nothing to do\n"
+    assert cli(*APPLY).out == "out dir already holds this result; nothing to do (schemegen verify reads every byte)\n"
 
 
 def test_json_is_one_object_without_the_tensors(cli: Cli, faked: Faked) -> None:
@@ -143,7 +143,10 @@ def test_the_sample_is_made_once(cli: Cli, tmp_path: Path) -> None:
     assert (folder / "config.json").is_file()
     assert done.err.startswith("quantize  7.77 MB\n")
     again = cli(*APPLY, "-o", str(folder))
-    assert (again.code, again.out) == (0, f"{folder} already holds this result; nothing to do\n")
+    assert (again.code, again.out) == (
+        0,
+        f"{folder} already holds this result; nothing to do (schemegen verify reads every byte)\n",
+    )
     other = cli(*APPLY, "-o", str(folder), "--policy", "keep-mtp", "--json")
     assert other.code == 1
     assert json.loads(other.out)["error"]["kind"] == "OutputError"
