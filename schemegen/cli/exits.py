@@ -45,7 +45,7 @@ def exit_code(run: Callable[[], None]) -> int:
         render.note("; ".join(["interrupted", *getattr(stop, "__notes__", ())]))
         return _SIGNALLED + (signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT)
     except BrokenPipeError:
-        _close_stdout()
+        render.lose(sys.stdout)
         return _SIGNALLED + signal.SIGPIPE
     except TOLD as error:
         return _fail(error)
@@ -72,7 +72,7 @@ def _fail(error: BaseException) -> int:
     try:
         print(end="", flush=True)
     except OSError:
-        _close_stdout()
+        render.lose(sys.stdout)
     return 1
 
 
@@ -89,12 +89,6 @@ def _never_refuse(stream: TextIO | None) -> None:
     """Write what the stream's encoding lacks as an escape: a name must not end a run."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
-
-
-def _close_stdout() -> None:
-    """Lose what stdout still holds, so that the interpreter does not stumble over it once more on its way out."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextlib.contextmanager

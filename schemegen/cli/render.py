@@ -39,8 +39,16 @@ def note(line: str) -> None:
     """A remark on stderr. A closed stderr must not end the work that the remark is about."""
     if sys.stderr is None:  # closed from the start: print would take stdout
         return
-    with contextlib.suppress(OSError):
+    try:
         print(line, file=sys.stderr, flush=True)
+    except OSError:
+        lose(sys.stderr)
+
+
+def lose(stream: TextIO) -> None:
+    """Lose what a stream still holds, so that the interpreter does not stumble over it once more on its way out."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def fields(pairs: Sequence[tuple[str, str | Sequence[str]]]) -> list[str]:
