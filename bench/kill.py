@@ -78,7 +78,7 @@ def _place(output: Path) -> str:
         return RENAMED
     if not partial(output).exists():
         return "before any work"
-    return "amid the work" if any(partial(output).glob("*.safetensors")) else "before the first shard"
+    return "amid the work" if any((partial(output) / "model").glob("*.safetensors")) else "before the first shard"
 
 
 def main() -> None:

@@ -163,7 +163,7 @@ def test_a_crash_at_a_late_step_resumes_to_equal_bytes(
     assert same_folder(finished, tmp_path / "out") == []
 
 
-@pytest.mark.parametrize("moment", ["rename", "remove_state"])
+@pytest.mark.parametrize("moment", ["rename", "clear"])
 def test_a_crash_around_the_rename_resumes_to_equal_bytes(
     sample_folder: Path, tmp_path: Path, finished: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
@@ -172,13 +172,17 @@ def test_a_crash_around_the_rename_resumes_to_equal_bytes(
 
     out = tmp_path / "out"
     with monkeypatch.context() as patched:
-        patched.setattr(os if moment == "rename" else workspace, moment, crash)
+        if moment == "rename":
+            patched.setattr(os, "rename", crash)
+        else:
+            patched.setattr(workspace.Workspace, "_clear", crash)
         with pytest.raises(RuntimeError):
             schemegen.apply(KIMI, sample_folder, out)
-    if moment == "remove_state":
+    if moment == "clear":
         schemegen.verify(out, sample_folder)
     result = schemegen.apply(KIMI, sample_folder, out)
     assert result.status == ("written" if moment == "rename" else "unchanged")
+    assert not (tmp_path / "out.partial").exists()
     assert same_folder(finished, out) == []
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from schemegen.checkpoint.reading import reading, require_utf8
 from schemegen.errors import CheckpointError
 
-STAYS_BEHIND: Final = frozenset({".git", ".cache", ".huggingface", ".schemegen", "__pycache__", ".DS_Store"})
+STAYS_BEHIND: Final = frozenset({".git", ".cache", ".huggingface", "__pycache__", ".DS_Store"})
 """Files and folders that belong to a checkout or a download, not to the model."""
 _MAX_DEPTH: Final = 64
 """Folders in one another; no model has more than a few, and each one costs a walk a stack frame."""

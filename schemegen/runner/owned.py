@@ -10,8 +10,6 @@ from pathlib import Path
 from schemegen.errors import OutputError, VerificationError
 from schemegen.manifest import MANIFEST_NAME, read_manifest
 
-_STATE = ".schemegen"
-
 
 def strange_entry(folder: Path) -> Path | None:
     """The first entry below that is a link, a file with a second name, a special file, or on another disk."""
@@ -32,7 +30,7 @@ def check_overwritable(output: Path) -> None:
         raise OutputError(f"output {output} is or holds the working folder; choose another with -o")
     names = [path.relative_to(output).as_posix() for path in _entries(output) if not _is_folder(path)]
     listed = _listed(output) if names else set()
-    strangers = [name for name in names if name not in listed and not name.startswith(f"{_STATE}/")]
+    strangers = [name for name in names if name not in listed]
     if strangers:
         shown = ", ".join(strangers[:3]) + (f" and {len(strangers) - 3} more" if len(strangers) > 3 else "")
         raise OutputError(

@@ -24,7 +24,7 @@ from schemegen.runner.execute import Outcome, run
 from schemegen.runner.journal import Journal
 from schemegen.runner.owned import check_overwritable
 from schemegen.runner.place import check_output_place
-from schemegen.runner.workspace import Workspace, remove_state
+from schemegen.runner.workspace import Workspace
 from schemegen.seal import Sealing, seal
 from schemegen.verifier import check_small_files, check_unread
 from schemegen.writer import FileSink
@@ -83,7 +83,7 @@ def produce(order: Order, progress: Progress) -> Produced:
     try:
         workspace.enter(wanted, restart=order.restart)
         outcome, manifest = _fill(order, workspace, source, progress)
-        checks = check_unread(workspace.folder, order.plan, manifest)
+        checks = check_unread(workspace.model, order.plan, manifest)
         _check_source_unchanged(order.checkpoint, source)
         workspace.publish(overwrite=order.overwrite)
     finally:
@@ -157,13 +157,13 @@ def _standing(order: Order, wanted: dict[str, Any]) -> tuple[str, ...]:
             + "\nchoose another with -o, or --overwrite it"
         )
     checks = (*check_unread(order.output, order.plan, manifest), check_small_files(order.output, manifest))
-    remove_state(order.output)
+    Workspace(order.output).clear_finished()
     return (*checks, "the shards' bytes were not read; schemegen verify reads them")
 
 
 def _fill(order: Order, workspace: Workspace, source: Source, progress: Progress) -> tuple[Outcome, Manifest]:
     """Write and seal the partial folder."""
-    journal, sink = Journal(workspace.state), FileSink(workspace.folder)
+    journal, sink = Journal(workspace.folder), FileSink(workspace.model)
     try:
         outcome = run(
             order.plan,
@@ -171,7 +171,7 @@ def _fill(order: Order, workspace: Workspace, source: Source, progress: Progress
             order.backend,
             sink,
             journal,
-            scratch=workspace.state,
+            scratch=workspace.scratch,
             device=order.device,
             jobs=order.jobs,
             progress=progress,
@@ -180,7 +180,7 @@ def _fill(order: Order, workspace: Workspace, source: Source, progress: Progress
     finally:
         sink.close()
         journal.close()
-    return outcome, seal(workspace.folder, _sealing(order, source, outcome))
+    return outcome, seal(workspace.model, _sealing(order, source, outcome))
 
 
 def _sealing(order: Order, source: Source, outcome: Outcome) -> Sealing:

@@ -1,11 +1,12 @@
-"""The folder a run works in, `<out>.partial`: locked, bound to one run, renamed to the output when all is done.
+"""The folder a run works in, `<out>.partial`: locked, bound to one run. Its `model` becomes the output in one rename.
 
-It is a run's own only while it holds `.schemegen/run.json`, which is written first and removed last. Nothing that lacks
-it is ever written to or removed, whatever its name.
+It is a run's own only while it holds `run.json`, which is written first and removed last. Nothing that lacks it is ever
+written to or removed, whatever its name.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -18,10 +19,8 @@ from schemegen.errors import OutputError
 from schemegen.runner.differences import differences
 from schemegen.runner.owned import remove_output, strange_entry
 
-#: Inside the partial folder: what belongs to the run and never travels.
-STATE_FOLDER: Final = ".schemegen"
 _IDENTITY: Final = "run.json"
-_REPLACED: Final = "replaced"
+_IDENTITY_BEGUN: Final = "run.json.part"
 
 
 def partial_of(output: Path) -> Path:
@@ -35,7 +34,10 @@ class Workspace:
     def __init__(self, output: Path) -> None:
         self.output = output
         self.folder = partial_of(output)
-        self.state = self.folder / STATE_FOLDER
+        self.model = self.folder / "model"
+        self.scratch = self.folder / "scratch"
+        self._replaced = self.folder / "replaced"
+        self._identity = self.folder / _IDENTITY
         self._lock: int | None = None
 
     def enter(self, identity: Mapping[str, Any], *, restart: bool) -> None:
@@ -54,12 +56,17 @@ class Workspace:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._take_lock()
         self._check_own()
-        self._give_back()
+        self._settle_replaced()
+        if strange := strange_entry(self.folder):
+            raise OutputError(
+                f"{strange} is a link, has a second name, or is no file, and no run made it so; remove it and run again"
+            )
         if restart:
             self._discard()
-        else:
+        elif self.model.exists():
             self._check_same(identity)
         self._write_identity(identity)
+        self.model.mkdir(exist_ok=True)
 
     def _take_lock(self) -> None:
         self._lock = os.open(self.folder, os.O_RDONLY)
@@ -71,98 +78,91 @@ class Workspace:
             raise OutputError(f"another run has just finished {self.output}; run the same command again")
 
     def _check_own(self) -> None:
-        """Nothing but what a run left, and nothing in it that leads out of the folder."""
-        identified = (self.state / _IDENTITY).is_file()
-        if not identified and any(path.name != STATE_FOLDER for path in self.folder.iterdir()):
+        names = {path.name for path in self.folder.iterdir()}
+        if not self._identity.is_file() and names - {_IDENTITY_BEGUN}:
             raise OutputError(f"{self.folder} was made by no run; move it away or choose another output with -o")
-        if strange := strange_entry(self.folder):
-            raise OutputError(
-                f"{strange} is a link, has a second name, or is no file, and no run made it so; remove it and run again"
-            )
 
-    def _give_back(self) -> None:
-        """An output that a run had moved away when it was interrupted returns to its place."""
-        replaced = self.state / _REPLACED
-        if replaced.exists() and not self.output.exists():
-            os.rename(replaced, self.output)
+    def _settle_replaced(self) -> None:
+        """An output moved away by a run that was stopped returns to its place, or goes if the new one stands there."""
+        if self._replaced.exists():
+            if self.output.exists():
+                remove_output(self._replaced)
+            else:
+                os.rename(self._replaced, self.output)
 
     def _check_same(self, identity: Mapping[str, Any]) -> None:
-        found = self._found_identity()
-        if found is not None and (lines := differences(found, json.loads(json.dumps(identity)))):
+        if lines := differences(self._found_identity(), json.loads(json.dumps(identity))):
             raise OutputError(
                 "\n".join([f"{self.folder} is the partial output of a different run:", *lines])
                 + "\ndiscard it with --restart, or choose another output with -o"
             )
 
-    def _found_identity(self) -> dict[str, Any] | None:
-        path = self.state / _IDENTITY
-        if not path.exists():
-            return None
+    def _found_identity(self) -> dict[str, Any]:
         try:
-            found = json.loads(path.read_bytes())
+            found = json.loads(self._identity.read_bytes())
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
-            raise OutputError(f"{path} is damaged; discard the partial output with --restart")
+            raise OutputError(f"{self._identity} is damaged; discard the partial output with --restart")
         return found
 
     def _discard(self) -> None:
-        for path in self.folder.iterdir():
-            if path.name != STATE_FOLDER:
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-        for path in self.state.glob("journal*.jsonl"):
+        for folder in (self.model, self.scratch):
+            if folder.exists():
+                shutil.rmtree(folder)
+        for path in self.folder.glob("journal*.jsonl"):
             path.unlink()
 
     def _write_identity(self, identity: Mapping[str, Any]) -> None:
-        self.state.mkdir(exist_ok=True)
-        path = self.state / _IDENTITY
-        temporary = path.with_suffix(".tmp")
-        with temporary.open("w", encoding="utf-8") as file:
+        begun = self.folder / _IDENTITY_BEGUN
+        with begun.open("w", encoding="utf-8") as file:
             json.dump(identity, file, indent=1)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
+        begun.replace(self._identity)
 
     def written_bytes(self) -> int:
-        """Disk space that the folder's files already take; 0 where there is none."""
-        return sum(path.stat().st_blocks * 512 for path in self.folder.rglob("*") if path.is_file())
+        """Disk space that the model's files already take; 0 where there are none."""
+        return sum(path.stat().st_blocks * 512 for path in self.model.rglob("*") if path.is_file())
 
     def publish(self, *, overwrite: bool) -> None:
-        """Give the folder its final name and then remove the run's state; an old output goes only after that."""
-        replaced = self.state / _REPLACED
+        """Rename the model to the output in one step; what stood there before goes only after that."""
         try:
             if overwrite and self.output.exists():
-                os.rename(self.output, replaced)
+                os.rename(self.output, self._replaced)
             try:
-                os.rename(self.folder, self.output)
+                os.rename(self.model, self.output)
             except OSError:
-                self._give_back()
+                self._settle_replaced()
                 raise
             _sync_folder(self.output.parent)
-            remove_state(self.output)
         except OSError as error:
             raise OutputError(
-                f"cannot rename {self.folder} to {self.output}: {error.strerror}; what is finished is kept there"
+                f"cannot rename {self.model} to {self.output}: {error.strerror}; what is finished is kept there"
             ) from error
+        self._clear()
+
+    def clear_finished(self) -> None:
+        """Remove what a run left that was stopped right after it had published."""
+        if self._identity.is_file() and not self.model.exists():
+            with contextlib.suppress(OSError, OutputError):
+                self._take_lock()
+                self._clear()
+            self.close()
+
+    def _clear(self) -> None:
+        """Remove the run's own files, the identity last. What cannot be removed is left to a later run."""
+        with contextlib.suppress(OSError):
+            remove_output(self._replaced)
+            self._discard()
+            self._identity.unlink()
+            self.folder.rmdir()
 
     def close(self) -> None:
         """Let another process have the folder."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-
-
-def remove_state(output: Path) -> None:
-    """Remove what a run leaves in its output: the output that it replaced, then its state, the identity last."""
-    state = output / STATE_FOLDER
-    if (state / _IDENTITY).is_file():
-        remove_output(state / _REPLACED)
-        for path in sorted(state.iterdir(), key=lambda path: path.name == _IDENTITY):
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
-        state.rmdir()
 
 
 def _sync_folder(folder: Path) -> None:

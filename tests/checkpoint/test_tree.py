@@ -33,7 +33,6 @@ def test_files_come_sorted_with_their_sizes(root: Path) -> None:
         ".git/config",
         ".cache/huggingface/download/x.metadata",
         ".huggingface/x",
-        ".schemegen/run.json",
         "__pycache__/a.pyc",
         "sub/__pycache__/a.pyc",
         ".DS_Store",

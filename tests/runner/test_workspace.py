@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from schemegen.errors import OutputError
-from schemegen.runner.workspace import Workspace, remove_state
+from schemegen.runner.workspace import Workspace
 
 RUN = {"scheme": "kimi-k2-int4", "backend": "native-rtn", "source": [{"name": "a", "size": 1}]}
 
@@ -35,23 +35,23 @@ def test_a_new_folder_is_made_and_nothing_stands_at_the_output(output: Path) -> 
 
 def test_the_same_run_goes_on(output: Path) -> None:
     workspace = entered(output)
-    (workspace.folder / "shard").write_text("half")
+    (workspace.model / "shard").write_text("half")
     workspace.close()
     again = entered(output)
-    assert (again.folder / "shard").read_text() == "half"
+    assert (again.model / "shard").read_text() == "half"
     again.close()
 
 
 def test_a_different_run_is_refused_by_name_and_discarded_on_request(output: Path) -> None:
     workspace = entered(output)
-    (workspace.folder / "shard").write_text("half")
+    (workspace.model / "shard").write_text("half")
     workspace.close()
     other = RUN | {"scheme": "w4a16-g128"}
     with pytest.raises(OutputError, match="scheme: there kimi-k2-int4, now w4a16-g128"):
         entered(output, other)
-    assert (output.with_name("out.partial") / "shard").exists()
+    assert (workspace.model / "shard").exists()
     fresh = entered(output, other, restart=True)
-    assert [path.name for path in fresh.folder.iterdir()] == [".schemegen"]
+    assert [path.name for path in fresh.model.iterdir()] == []
     fresh.close()
 
 
@@ -64,30 +64,30 @@ def test_two_processes_do_not_share_a_folder(output: Path) -> None:
 
 
 @pytest.mark.parametrize("restart", [False, True])
-@pytest.mark.parametrize("state", [False, True])
-def test_a_folder_that_no_run_made_is_not_touched(output: Path, restart: bool, state: bool) -> None:
+@pytest.mark.parametrize("model", [False, True])
+def test_a_folder_that_no_run_made_is_not_touched(output: Path, restart: bool, model: bool) -> None:
     partial = output.with_name("out.partial")
-    (partial / ".schemegen" if state else partial).mkdir(parents=True)
+    (partial / "model" if model else partial).mkdir(parents=True)
     (partial / "thesis.txt").write_text("mine")
     with pytest.raises(OutputError, match="made by no run"):
         entered(output, restart=restart)
     assert (partial / "thesis.txt").read_text() == "mine"
 
 
-@pytest.mark.parametrize("kind", ["symlink", "hard link", "state link", "fifo"])
+@pytest.mark.parametrize("kind", ["symlink", "hard link", "journal", "fifo"])
 @pytest.mark.parametrize("restart", [False, True])
 def test_nothing_is_written_through_links(output: Path, tmp_path: Path, kind: str, restart: bool) -> None:
     entered(output).close()
     partial, other = output.with_name("out.partial"), tmp_path / "other"
     other.write_text("theirs")
     if kind == "symlink":
-        (partial / "shard").symlink_to(other)
+        (partial / "model/shard").symlink_to(other)
     elif kind == "hard link":
-        os.link(other, partial / "shard")
-    elif kind == "state link":
-        (partial / ".schemegen/journal.jsonl").symlink_to(other)
+        os.link(other, partial / "model/shard")
+    elif kind == "journal":
+        (partial / "journal.jsonl").symlink_to(other)
     else:
-        os.mkfifo(partial / "shard")
+        os.mkfifo(partial / "model/shard")
     with pytest.raises(OutputError, match="no run made it so"):
         entered(output, restart=restart)
     assert other.read_text() == "theirs"
@@ -95,7 +95,7 @@ def test_nothing_is_written_through_links(output: Path, tmp_path: Path, kind: st
 
 def test_a_damaged_identity_is_named(output: Path) -> None:
     workspace = entered(output)
-    (workspace.state / "run.json").write_text("{")
+    (workspace.folder / "run.json").write_text("{")
     workspace.close()
     with pytest.raises(OutputError, match="damaged"):
         entered(output)
@@ -103,7 +103,7 @@ def test_a_damaged_identity_is_named(output: Path) -> None:
 
 def test_publishing_renames_and_leaves_no_state(output: Path) -> None:
     workspace = entered(output)
-    (workspace.folder / "shard").write_text("whole")
+    (workspace.model / "shard").write_text("whole")
     workspace.publish(overwrite=False)
     workspace.close()
     assert [path.name for path in output.iterdir()] == ["shard"]
@@ -124,11 +124,11 @@ def test_a_failed_rename_gives_the_old_output_back(output: Path, monkeypatch: py
     output.mkdir()
     (output / "old").write_text("old")
     workspace = entered(output)
-    (workspace.folder / "new").write_text("new")
+    (workspace.model / "new").write_text("new")
     real = os.rename
 
     def broken(source: Path, target: Path) -> None:
-        if Path(source) == workspace.folder:
+        if Path(source) == workspace.model:
             raise OSError(5, "Input/output error")
         real(source, target)
 
@@ -137,24 +137,49 @@ def test_a_failed_rename_gives_the_old_output_back(output: Path, monkeypatch: py
         workspace.publish(overwrite=True)
     workspace.close()
     assert (output / "old").read_text() == "old"
-    assert (output.with_name("out.partial") / "new").read_text() == "new"
+    assert (workspace.model / "new").read_text() == "new"
 
 
 def test_an_old_output_that_a_kill_left_moved_returns(output: Path) -> None:
     output.mkdir()
     (output / "old").write_text("old")
     workspace = entered(output)
-    output.rename(workspace.state / "replaced")
+    output.rename(workspace.folder / "replaced")
     workspace.close()
     entered(output).close()
     assert (output / "old").read_text() == "old"
 
 
-def test_state_is_removed_only_where_a_run_made_it(output: Path) -> None:
-    (output / ".schemegen").mkdir(parents=True)
-    (output / ".schemegen/mine").write_text("mine")
-    remove_state(output)
-    assert (output / ".schemegen/mine").exists()
-    (output / ".schemegen/run.json").write_text("{}")
-    remove_state(output)
-    assert list(output.iterdir()) == []
+def test_what_a_kill_after_the_rename_left_is_cleared(output: Path) -> None:
+    workspace = entered(output)
+    workspace.model.rename(output)
+    workspace.close()
+    Workspace(output).clear_finished()
+    assert [path.name for path in output.parent.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("identified", [False, True])
+def test_a_run_that_is_not_finished_is_not_cleared(output: Path, identified: bool) -> None:
+    partial = output.with_name("out.partial")
+    if identified:
+        entered(output).close()
+    else:
+        partial.mkdir()
+        (partial / "mine").write_text("mine")
+    before = sorted(partial.rglob("*"))
+    Workspace(output).clear_finished()
+    assert sorted(partial.rglob("*")) == before
+
+
+def test_a_finished_run_does_not_bind_the_next_one(output: Path) -> None:
+    workspace = entered(output)
+    workspace.model.rename(output)
+    workspace.close()
+    entered(output, RUN | {"scheme": "other"}).close()
+
+
+def test_a_kill_before_the_identity_stands_is_no_hindrance(output: Path) -> None:
+    partial = output.with_name("out.partial")
+    partial.mkdir()
+    (partial / "run.json.part").write_text("{")
+    entered(output).close()

@@ -115,7 +115,6 @@ def test_the_links_of_a_hub_cache_are_files(output: Path, tmp_path: Path, findin
 @pytest.mark.parametrize(
     "name",
     [
-        ".schemegen/run.json",
         ".git/HEAD",
         "__pycache__/x.pyc",
         "examples/.DS_Store",
@@ -123,9 +122,7 @@ def test_the_links_of_a_hub_cache_are_files(output: Path, tmp_path: Path, findin
         ".gitattributes",
     ],
 )
-def test_what_belongs_to_a_run_a_checkout_or_a_desktop_is_left_alone(
-    output: Path, findings: Findings, name: str
-) -> None:
+def test_what_belongs_to_a_checkout_or_a_desktop_is_left_alone(output: Path, findings: Findings, name: str) -> None:
     (output / name).parent.mkdir(exist_ok=True)
     (output / name).touch()
     assert findings(output) == []
