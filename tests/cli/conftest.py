@@ -63,7 +63,9 @@ def start() -> Iterator[Start]:
         assert isinstance(extra, dict)
         env = {**os.environ, **extra}
         channels = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **given}
-        command = [sys.executable, "-c", f"from schemegen.cli import main\n{code}"]
+        # Tests started in the background have SIGINT ignored, and hand that down.
+        heeded = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        command = [sys.executable, "-c", f"{heeded}from schemegen.cli import main\n{code}"]
         process: subprocess.Popen[bytes] = subprocess.Popen(command, cwd=ROOT, env=env, **channels)  # type: ignore[call-overload]
         started.append(process)
         return process
