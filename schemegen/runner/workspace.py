@@ -66,7 +66,8 @@ class Workspace:
         elif self.model.exists():
             self._check_same(identity)
         self._write_identity(identity)
-        self.model.mkdir(exist_ok=True)
+        for folder in (self.model, self.scratch):
+            folder.mkdir(exist_ok=True)
 
     def _take_lock(self) -> None:
         self._lock = os.open(self.folder, os.O_RDONLY)

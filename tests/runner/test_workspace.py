@@ -28,7 +28,8 @@ def entered(output: Path, run: Mapping[str, object] = RUN, *, restart: bool = Fa
 def test_a_new_folder_is_made_and_nothing_stands_at_the_output(output: Path) -> None:
     workspace = entered(output)
     assert workspace.folder == output.with_name("out.partial")
-    assert workspace.folder.is_dir()
+    assert workspace.model.is_dir()
+    assert workspace.scratch.is_dir()
     assert not output.exists()
     workspace.close()
 
