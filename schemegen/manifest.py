@@ -21,6 +21,7 @@ from schemegen.architectures.base import Part, Role
 from schemegen.errors import CheckpointError, OutputError, VerificationError
 from schemegen.planner import Action, ResolvedRule, Totals
 from schemegen.policy import StrictModel
+from schemegen.positional import writing
 from schemegen.scheme import Scheme
 
 MANIFEST_NAME: Final = "schemegen.json"
@@ -206,15 +207,13 @@ def check_names(side_names: Iterable[str], shard_names: Iterable[str]) -> None:
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write the manifest durably in one step; OutputError when the disk refuses."""
     path, temporary = folder / MANIFEST_NAME, folder / _TEMPORARY_NAME
-    try:
+    with writing(path):
         temporary.unlink(missing_ok=True)
         with temporary.open("xb") as file:
             file.write(manifest.to_bytes())
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror}; run the same command again to go on") from error
 
 
 def read_manifest(folder: Path) -> Manifest:

@@ -1,12 +1,16 @@
-"""Reads and writes at a file position that finish what they start, on systems with and without vector calls."""
+"""Reads and writes at a file position that finish what they start, with and without vector calls; faults of writes."""
 
 from __future__ import annotations
 
 import errno
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
+
+from schemegen.errors import OutputError
 
 #: More threads than this bring nothing, and a system may refuse them.
 MAX_JOBS: Final = 64
@@ -35,6 +39,18 @@ def write_at(fd: int, parts: Iterable[memoryview], offset: int) -> int:
                 raise OSError(errno.EIO, "the disk takes no bytes")
             part, offset = part[step:], offset + step
     return offset - start
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn an OSError of the block into one OutputError that names the file and how to go on."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(
+            f"cannot write {path}: {error.strerror}; what was written is kept, so make room or rights "
+            "and run the same command again to go on"
+        ) from error
 
 
 def allow_open_files(count: int) -> None:

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from schemegen.errors import OutputError
 from schemegen.planner import Plan
-from schemegen.positional import write_at
+from schemegen.positional import write_at, writing
 
 _ALIGNMENT: Final = 8
 _FLUSH_SECONDS: Final = 0.1
@@ -60,7 +59,7 @@ class FileSink:
     def create(self, file: str, size: int) -> None:
         """Make or open `file` at exactly `size` bytes."""
         path = self.folder / file
-        with _as_output_error(path):
+        with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
             self._open[file] = descriptor
@@ -69,7 +68,7 @@ class FileSink:
 
     def write_at(self, file: str, offset: int, parts: Iterable[memoryview]) -> None:
         """Write the byte buffers one after another from `offset`; OutputError when the disk is full."""
-        with _as_output_error(self.folder / file):
+        with writing(self.folder / file):
             write_at(self._open[file], parts, offset)
 
     def descriptor(self, file: str) -> int:
@@ -80,9 +79,9 @@ class FileSink:
         """Flush every file to the disk; OutputError also for what failed on the way."""
         self._flusher.stop()
         for file, descriptor in self._open.items():
-            with _as_output_error(self.folder / file):
+            with writing(self.folder / file):
                 os.fsync(descriptor)
-        with _as_output_error(self.folder):
+        with writing(self.folder):
             self._flusher.raise_fault()
 
     def close(self) -> None:
@@ -123,20 +122,3 @@ class _Flusher:
                 except OSError as error:
                     self._fault = error
                     return
-
-
-class _as_output_error:
-    """Turns an OSError on a path into one OutputError sentence."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError):
-            raise OutputError(
-                f"cannot write {self.path}: {error.strerror}; what was written is kept, so make room or rights "
-                "and run the same command again to go on"
-            ) from error

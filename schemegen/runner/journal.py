@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from schemegen.errors import OutputError
+from schemegen.positional import writing
 
 
 class Journal:
@@ -19,30 +19,20 @@ class Journal:
 
     def __init__(self, folder: Path, name: str = "journal.jsonl") -> None:
         self.done: Mapping[str, tuple[str, ...]] = _read_all(folder)
-        try:
-            self._file = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-            if _is_torn(folder / name):
+        self._path = folder / name
+        with writing(self._path):
+            self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+            if _is_torn(self._path):
                 os.write(self._file, b"\n")
-        except OSError as error:
-            raise _cannot_write(error) from error
 
     def append(self, key: str, digests: tuple[str, ...]) -> None:
         """Record a finished chunk; one write call, so that no two lines mix."""
-        try:
+        with writing(self._path):
             os.write(self._file, json.dumps([key, *digests]).encode() + b"\n")
-        except OSError as error:
-            raise _cannot_write(error) from error
 
     def close(self) -> None:
         """Let go of the file; it stays."""
         os.close(self._file)
-
-
-def _cannot_write(error: OSError) -> OutputError:
-    return OutputError(
-        f"cannot write the journal: {error.strerror}; what was written is kept, "
-        "so make room and run the same command again to go on"
-    )
 
 
 def _read_all(folder: Path) -> dict[str, tuple[str, ...]]:

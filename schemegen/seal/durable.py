@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from schemegen.checkpoint.reading import reading
 from schemegen.digests import digest
-from schemegen.errors import CheckpointError, OutputError
+from schemegen.errors import CheckpointError
+from schemegen.positional import writing
 
 _BLOCK: Final = 1 << 20
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn an OSError of the block into an OutputError that names the file."""
-    try:
-        yield
-    except OSError as error:
-        raise OutputError(
-            f"cannot write {path}: {error.strerror}; make room or rights and run the same command again to go on"
-        ) from error
 
 
 def whole(text: str) -> str:

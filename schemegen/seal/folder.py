@@ -24,8 +24,9 @@ from schemegen.manifest import (
     write_manifest,
 )
 from schemegen.planner import Plan
+from schemegen.positional import writing
 from schemegen.seal.card import card
-from schemegen.seal.durable import copy_file, sync, whole, write_file, writing
+from schemegen.seal.durable import copy_file, sync, whole, write_file
 from schemegen.seal.texts import index_text, spliced_config
 
 
