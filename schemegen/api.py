@@ -53,9 +53,15 @@ class Result:
     unindexed: tuple[str, ...]
 
 
-def plan(scheme: str | Path | Scheme, model: str | Path, *, policies: Sequence[str | Path | Policy] = ()) -> Plan:
-    """Plan a scheme (name, YAML file or object) on a model (folder or sample:NAME) from headers alone."""
-    return _planned(load_catalog(), scheme, open_checkpoint(str(model)), policies)[0]
+def plan(
+    scheme: str | Path | Scheme,
+    model: str | Path,
+    *,
+    policies: Sequence[str | Path | Policy] = (),
+    revision: str | None = None,
+) -> Plan:
+    """Plan a scheme (name, YAML file or object) on a model (Hub id, folder or sample:NAME) from headers alone."""
+    return _planned(load_catalog(), scheme, open_checkpoint(str(model), revision), policies)[0]
 
 
 def apply(
@@ -65,8 +71,10 @@ def apply(
     *,
     policies: Sequence[str | Path | Policy] = (),
     backend: str = DEFAULT_BACKEND,
-    device: str = "auto",
+    device: str | Sequence[str] = "auto",
     jobs: int | None = None,
+    revision: str | None = None,
+    base_model: str | None = None,
     overwrite: bool = False,
     restart: bool = False,
     unindexed: Literal["refuse", "drop"] = "refuse",
@@ -74,9 +82,11 @@ def apply(
 ) -> Result:
     """Quantize a model into a folder, by default ./<model>-<scheme>; resumes what an earlier run left.
 
+    `device` is cpu, cuda:N, several of those, or auto; `revision` a Hub id's branch, tag or commit; `base_model` the
+    Hub id that the model card names where neither the model nor its place tells.
     Raises a SchemegenError; whatever it is, the output folder is either finished or not there.
     """
-    catalog, checkpoint = load_catalog(), open_checkpoint(str(model))
+    catalog, checkpoint = load_catalog(), open_checkpoint(str(model), revision)
     planned, architecture = _planned(catalog, scheme, checkpoint, policies)
     folder = settled(Path(default_name(planned.model_id, planned.scheme.name) if output is None else output))
     order = Order(
@@ -85,7 +95,7 @@ def apply(
         architecture,
         catalog.backend(backend),
         folder,
-        device,
+        (device,) if isinstance(device, str) else tuple(device),
         jobs or default_jobs(),
         overwrite,
         restart,
@@ -109,7 +119,12 @@ def apply(
 
 
 def verify(
-    folder: str | Path, against: str | Path | None = None, *, jobs: int | None = None, progress: Progress | None = None
+    folder: str | Path,
+    against: str | Path | None = None,
+    *,
+    jobs: int | None = None,
+    revision: str | None = None,
+    progress: Progress | None = None,
 ) -> Report:
     """Check an output against its manifest and, given the source model, against plan and source.
 
@@ -119,7 +134,7 @@ def verify(
     if not place.is_dir():
         raise OutputError(f"no folder {place}; give the folder that apply wrote")
     manifest = read_manifest(place)
-    checkpoint = None if against is None else open_checkpoint(str(against))
+    checkpoint = None if against is None else open_checkpoint(str(against), revision)
     planned, architecture = (None, None) if checkpoint is None else _replanned(manifest, checkpoint)
     return verify_folder(
         place,
@@ -132,9 +147,9 @@ def verify(
     )
 
 
-def inspect(model: str | Path) -> Inspection:
+def inspect(model: str | Path, *, revision: str | None = None) -> Inspection:
     """What a model is made of, by part and role, from headers alone."""
-    checkpoint = open_checkpoint(str(model))
+    checkpoint = open_checkpoint(str(model), revision)
     return look_at(checkpoint, load_catalog().architecture_of(checkpoint.config))
 
 

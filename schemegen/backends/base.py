@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from schemegen.checkpoint.model import Checkpoint
     from schemegen.planner import Chunk, Plan
+    from schemegen.progress import Progress
     from schemegen.scheme import Format
 
 #: Buffers by piece suffix. Each is [matrices, rows, …] of the chunk, as unsigned integers of the stored item size.
@@ -42,6 +43,7 @@ class Needs:
 class Job:
     """One run, as a backend sees it: the plan, the source, a scratch folder, and how to read a chunk's weights.
 
+    `devices` are all that the run computes on, `device` is the calling worker's; in `prepare` it is the first.
     `read` fills a buffer of the calling thread and is valid until that thread's next call.
     """
 
@@ -49,6 +51,8 @@ class Job:
     checkpoint: Checkpoint
     scratch: Path
     device: str
+    devices: tuple[str, ...]
+    progress: Progress
     read: Callable[[Chunk], Weights]
 
 

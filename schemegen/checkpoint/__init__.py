@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from schemegen.checkpoint.model import Checkpoint
 
 
-def open_checkpoint(model: str) -> Checkpoint:
+def open_checkpoint(model: str, revision: str | None = None) -> Checkpoint:
     """The checkpoint that `sample:NAME` or a folder's path names.
 
     UnknownNameError for a sample nobody made, UnsupportedError for a Hub id, CheckpointError for anything else.
     """
     from schemegen.checkpoint.source import open_source
 
-    return open_source(model)
+    return open_source(model, revision)

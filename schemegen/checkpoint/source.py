@@ -16,7 +16,7 @@ SAMPLE_PREFIX: Final = "sample:"
 _HUB_ID: Final = re.compile(r"(?:https?://(?:huggingface\.co|hf\.co)/)?([A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)/?")
 
 
-def open_source(model: str) -> Checkpoint:
+def open_source(model: str, revision: str | None = None) -> Checkpoint:
     """The checkpoint that a MODEL argument names; see `open_checkpoint`."""
     if model.startswith(SAMPLE_PREFIX):
         from schemegen.checkpoint.sample import open_sample

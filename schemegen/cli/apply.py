@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 @click.option(
     "-o", "--output", callback=options.given, metavar="DIR", help="The folder to make.  [default: ./<model>-<scheme>]"
 )
+@options.revision
 @options.policies
 @click.option(
     "--backend",
@@ -33,15 +34,21 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--device",
+    "devices",
     callback=options.given,
-    default="auto",
-    show_default=True,
+    multiple=True,
     metavar="DEV",
-    help="Where it computes: cpu, or auto to leave it to the backend.",
+    help="Where it computes: cpu, cuda:N (repeat it for several), or auto, which takes a GPU.  [default: auto]",
 )
 @options.jobs
 @click.option("--overwrite", is_flag=True, help="Replace the model that stands in DIR, once the new one is finished.")
 @click.option("--restart", is_flag=True, help="Discard what an interrupted run left, rather than resume it.")
+@click.option(
+    "--base-model",
+    callback=options.given,
+    metavar="ORG/NAME",
+    help="The Hub id the model card names as base.  [default: MODEL's, where it is known]",
+)
 @click.option(
     "--unindexed",
     type=click.Choice(["refuse", "drop"]),
@@ -54,12 +61,14 @@ def command(
     scheme: str,
     model: str,
     output: str | None,
+    revision: str | None,
     policies: tuple[str, ...],
     backend: str,
-    device: str,
+    devices: tuple[str, ...],
     jobs: int | None,
     overwrite: bool,
     restart: bool,
+    base_model: str | None,
     unindexed: Literal["refuse", "drop"],
     as_json: bool,
 ) -> None:
@@ -78,8 +87,10 @@ def command(
             output,
             policies=policies,
             backend=backend,
-            device=device,
+            device=devices or "auto",
             jobs=jobs,
+            revision=revision,
+            base_model=base_model,
             overwrite=overwrite,
             restart=restart,
             unindexed=unindexed,

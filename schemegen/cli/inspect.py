@@ -19,15 +19,16 @@ _NUMBERS = ("tensors", "parameters", "size")
 
 @click.command("inspect", cls=Verb)
 @options.model
+@options.revision
 @options.as_json
-def command(model: str, as_json: bool) -> None:
+def command(model: str, revision: str | None, as_json: bool) -> None:
     """Show what MODEL is made of.
 
     Its tensors by part and role, how experts are stored, and the files beside them, from headers alone.
     """
     from schemegen import api
 
-    found = api.inspect(model)
+    found = api.inspect(model, revision=revision)
     render.data(asdict(found)) if as_json else render.text(*_lines(found))
 
 

@@ -22,6 +22,9 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON o
 jobs = click.option(
     "--jobs", type=click.IntRange(min=1), metavar="N", help="Worker threads.  [default: one for each CPU]"
 )
+revision = click.option(
+    "--revision", callback=given, metavar="REV", help="Branch, tag or commit of a Hub id.  [default: main]"
+)
 policies = click.option(
     "--policy",
     "policies",

@@ -30,16 +30,17 @@ _NUMBERS = ("tensors", "stored", "parameters", "before", "after", "bits/weight")
 @click.command("plan", cls=Verb)
 @options.scheme
 @options.model
+@options.revision
 @options.policies
 @options.as_json
-def command(scheme: str, model: str, policies: tuple[str, ...], as_json: bool) -> None:
+def command(scheme: str, model: str, revision: str | None, policies: tuple[str, ...], as_json: bool) -> None:
     """Show what SCHEME makes of every tensor of MODEL, from headers alone.
 
     Nothing is written and no weight is read. --json gives every tensor with its rule, outputs and file offsets.
     """
     from schemegen import api
 
-    plan = api.plan(scheme, model, policies=policies)
+    plan = api.plan(scheme, model, policies=policies, revision=revision)
     render.text(plan.to_json()) if as_json else render.text(*_lines(plan))
 
 

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     metavar="MODEL",
     help="Compare with the source too: kept tensors byte for byte, codes with their rounding.",
 )
+@options.revision
 @options.jobs
 @options.as_json
-def command(folder: str, against: str | None, jobs: int | None, as_json: bool) -> None:
+def command(folder: str, against: str | None, revision: str | None, jobs: int | None, as_json: bool) -> None:
     """Check that the checkpoint in DIR is what it says it is.
 
     Every byte is read and compared with its digest in the manifest. Exits with 1 and names all findings when anything
@@ -34,7 +35,7 @@ def command(folder: str, against: str | None, jobs: int | None, as_json: bool) -
 
     began = time.perf_counter()
     with render.progress() as progress:
-        report = api.verify(folder, against, jobs=jobs, progress=progress)
+        report = api.verify(folder, against, jobs=jobs, revision=revision, progress=progress)
     seconds = time.perf_counter() - began
     if as_json:
         render.data({"path": folder, "checks": report.checks, "bytes_read": report.bytes_read, "seconds": seconds})

@@ -44,13 +44,13 @@ def run(
     journal: Journal,
     *,
     scratch: Path,
-    device: str = "cpu",
+    devices: tuple[str, ...] = ("cpu",),
     jobs: int = 1,
     units: Collection[int] | None = None,
     progress: Progress | None = None,
 ) -> Outcome:
     """Carry out the plan, or the units of it with the given indexes. Safe to interrupt and to repeat."""
-    return Execution(plan, checkpoint, backend, sink, journal, scratch, device, progress or Silent()).run(jobs, units)
+    return Execution(plan, checkpoint, backend, sink, journal, scratch, devices, progress or Silent()).run(jobs, units)
 
 
 class Execution:
@@ -64,7 +64,7 @@ class Execution:
         sink: FileSink,
         journal: Journal,
         scratch: Path,
-        device: str,
+        devices: tuple[str, ...],
         progress: Progress,
     ) -> None:
         self.plan, self.backend, self.sink, self.journal, self.progress = plan, backend, sink, journal, progress
@@ -75,7 +75,9 @@ class Execution:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._starts: dict[str, int] = {}
-        self._job = Job(plan, checkpoint, scratch, device, lambda chunk: self._buffers.weights(chunk))
+        self._job = Job(
+            plan, checkpoint, scratch, devices[0], devices, self.progress, lambda chunk: self._buffers.weights(chunk)
+        )
 
     def run(self, jobs: int, units: Collection[int] | None) -> Outcome:
         """Create the shards, then work off all chunks with `jobs` threads."""

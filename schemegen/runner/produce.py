@@ -43,7 +43,7 @@ class Order:
     architecture: Architecture
     backend: GuardedBackend
     output: Path
-    device: str
+    devices: tuple[str, ...]
     jobs: int
     overwrite: bool
     restart: bool
@@ -92,8 +92,8 @@ def produce(order: Order, progress: Progress) -> Produced:
 
 
 def _check_request(order: Order) -> None:
-    if order.device not in ("cpu", "auto"):
-        raise UnsupportedError(f"device {order.device!r} is not offered yet; leave --device out to run on the CPU")
+    if other := next((device for device in order.devices if device not in ("cpu", "auto")), None):
+        raise UnsupportedError(f"device {other!r} is not offered yet; leave --device out to run on the CPU")
     for name in dict.fromkeys(tensor.format for tensor in order.plan.tensors if tensor.format is not None):
         if reason := order.backend.refuses(order.plan.scheme.formats[name]):
             raise UnsupportedError(f"backend {order.backend.name} refuses format {name!r}: it {reason}")
@@ -172,7 +172,7 @@ def _fill(order: Order, workspace: Workspace, source: Source, progress: Progress
             sink,
             journal,
             scratch=workspace.scratch,
-            device=order.device,
+            devices=order.devices,
             jobs=order.jobs,
             progress=progress,
         )

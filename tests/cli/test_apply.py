@@ -109,6 +109,8 @@ def test_defaults_reach_the_library(cli: Cli, faked: Faked) -> None:
         "backend": "native-rtn",
         "device": "auto",
         "jobs": None,
+        "revision": None,
+        "base_model": None,
         "overwrite": False,
         "restart": False,
         "unindexed": "refuse",
@@ -117,7 +119,8 @@ def test_defaults_reach_the_library(cli: Cli, faked: Faked) -> None:
 
 def test_flags_reach_the_library(cli: Cli, faked: Faked) -> None:
     called = faked()
-    flags = "-o out --policy a --policy b.yaml --backend x --device cpu --jobs 3 --overwrite --restart --unindexed drop"
+    flags = "-o out --policy a --policy b.yaml --backend x --device cuda:0 --device cuda:1 --jobs 3 --overwrite"
+    flags += " --revision v1 --base-model a/b --restart --unindexed drop"
     assert cli(*APPLY, *flags.split()).code == 0
     called.pop("progress")
     assert called == {
@@ -126,8 +129,10 @@ def test_flags_reach_the_library(cli: Cli, faked: Faked) -> None:
         "output": "out",
         "policies": ("a", "b.yaml"),
         "backend": "x",
-        "device": "cpu",
+        "device": ("cuda:0", "cuda:1"),
         "jobs": 3,
+        "revision": "v1",
+        "base_model": "a/b",
         "overwrite": True,
         "restart": True,
         "unindexed": "drop",

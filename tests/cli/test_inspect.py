@@ -42,7 +42,7 @@ def test_a_quantized_model_and_files_outside_the_index(cli: Cli, monkeypatch: py
     found = replace(
         api.inspect(SAMPLE), rows=(), quantization="fp8 by config.json", unindexed=("old.bin",), revision="abc"
     )
-    monkeypatch.setattr("schemegen.api.inspect", lambda model: found)
+    monkeypatch.setattr("schemegen.api.inspect", lambda model, revision: found)
     out = cli("inspect", SAMPLE).out
     assert f"model         {SAMPLE} at abc\n" in out
     assert "quantized     fp8 by config.json\n" in out
