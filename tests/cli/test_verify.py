@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 def faked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     called: list[Any] = []
 
-    def verify(folder: str, against: str | None, *, jobs: int | None, progress: object) -> api.Report:
-        called.append((folder, against, jobs))
+    def verify(
+        folder: str, against: str | None, *, jobs: int | None, revision: str | None, progress: object
+    ) -> api.Report:
+        called.append((folder, against, jobs, revision))
         return api.Report(checks=("one check", "another check"), bytes_read=2_000_000_000)
 
     monkeypatch.setattr("schemegen.api.verify", verify)
@@ -32,13 +34,13 @@ def test_checks_are_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (done.code, done.err) == (0, "")
     assert done.out.splitlines()[:3] == ["verified  out dir", "checked   one check", "          another check"]
     assert done.out.splitlines()[3].startswith("read      2.00 GB in ")
-    assert called == [("out dir", None, None)]
+    assert called == [("out dir", None, None, None)]
 
 
 def test_flags_reach_the_library(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     called = faked(monkeypatch)
-    told = json.loads(cli("verify", "out", "--against", "model", "--jobs", "2", "--json").out)
-    assert called == [("out", "model", 2)]
+    told = json.loads(cli("verify", "out", "--against", "model", "--revision", "v1", "--jobs", "2", "--json").out)
+    assert called == [("out", "model", 2, "v1")]
     assert told.pop("seconds") >= 0
     assert told == {"path": "out", "checks": ["one check", "another check"], "bytes_read": 2_000_000_000}
 
