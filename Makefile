@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SAMPLE := sample:qwen3.6-moe
+PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 
 # Stamps: an environment is installed again only when what it is made from has changed.
 MADE := $(VENV)/.made
@@ -24,12 +25,14 @@ demo: $(RUNTIME) ## quantize a small checkpoint and verify it
 
 test: $(DEV) ## run the tests
 	$(BIN)/python -m pytest
+	@for plugin in $(PLUGINS); do (cd $$plugin && $(CURDIR)/$(BIN)/python -m pytest) || exit 1; done
 
 lint: $(DEV) ## ruff, mypy, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@for plugin in $(PLUGINS); do (cd $$plugin && $(CURDIR)/$(BIN)/mypy) || exit 1; done
 
 format: $(DEV) ## rewrite the sources in the house style
 	$(BIN)/ruff check --fix .
@@ -59,7 +62,7 @@ $(RUNTIME): $(MADE) pyproject.toml constraints.txt
 	@$(PIP) -e .
 	@touch $@
 
-$(DEV): $(MADE) pyproject.toml constraints.txt
+$(DEV): $(MADE) pyproject.toml constraints.txt $(PLUGINS:%=%/pyproject.toml)
 	@echo "installing schemegen and what its tests need, torch among it, into $(VENV) (some minutes the first time)"
-	@$(PIP) -e '.[dev]'
+	@$(PIP) -e '.[dev]' $(PLUGINS:%=-e %)
 	@touch $@ $(RUNTIME)

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint, distributions
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -51,6 +52,11 @@ class Builtin:
         return [Spice("pepper")]
 
 
+def _entry_points(site: Path, group: str) -> list[EntryPoint]:
+    """Those of the distributions in one folder: what else is installed beside schemegen is nobody's here."""
+    return [point for found in distributions(path=[str(site)]) for point in found.entry_points.select(group=group)]
+
+
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
     """Installs a distribution with one entry point into a folder on the path; no other guest is in sight."""
@@ -58,6 +64,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     site.mkdir()
     monkeypatch.setitem(sys.modules, "spice_rack", SimpleNamespace(Spice=Spice))
     monkeypatch.syspath_prepend(site)
+    monkeypatch.setattr("schemegen.plugins.entry_points", lambda group: _entry_points(site, group))
     monkeypatch.delenv(STRICT_VARIABLE, raising=False)
     monkeypatch.delenv(PLUGINS_VARIABLE, raising=False)
     before = set(sys.modules)

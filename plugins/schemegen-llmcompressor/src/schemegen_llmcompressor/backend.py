@@ -1,0 +1,93 @@
+"""The backend `llmcompressor-rtn`: model_free_ptq in scratch space, then the plan's tensors from its result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from schemegen import Backend, Buffers, CheckpointError
+from schemegen.backends.base import Job, Needs, position_of
+from schemegen.formats import storage_of
+from schemegen_llmcompressor.faults import BACKEND, fault
+from schemegen_llmcompressor.finite import first_nonfinite
+from schemegen_llmcompressor.layouts import check_layouts
+from schemegen_llmcompressor.orders import order_of, refusal
+from schemegen_llmcompressor.parts import Part, parts_of
+from schemegen_llmcompressor.process import carry_out
+from schemegen_llmcompressor.result import Result
+from schemegen_llmcompressor.scratch import VERSIONS, Scratch, identity, scratch_bytes
+
+if TYPE_CHECKING:
+    from schemegen import Format, Plan
+    from schemegen.planner import Chunk
+
+
+class LlmCompressorRtn(Backend):
+    """Data-free round to nearest by llm-compressor: symmetric INT2 to INT8, group or channel, pack-quantized."""
+
+    name: ClassVar[str] = BACKEND
+    summary: ClassVar[str] = "round to nearest by llm-compressor's model_free_ptq, in scratch space"
+    versions: ClassVar[tuple[str, ...]] = VERSIONS
+    devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
+
+    def __init__(self) -> None:
+        self._result: Result | None = None
+
+    def refuses(self, format: Format) -> str | None:
+        """Why model_free_ptq has no such result, or None."""
+        if storage_of(format) != "pack-quantized":
+            return f"stores pack-quantized only, not {storage_of(format)}"
+        if format.input_activations or format.output_activations:
+            return "quantizes weights only"
+        return refusal(format.weights)
+
+    def needs(self, plan: Plan) -> Needs:
+        """The source on disk, and room for all quantized tensors once more; UnsupportedError for an unknown layout."""
+        check_layouts(plan)
+        return Needs(source_folder=True, scratch_bytes=scratch_bytes(parts_of(plan)))
+
+    def prepare(self, job: Job) -> None:
+        """Let llm-compressor quantize, or find what it made for this very plan in an earlier run."""
+        parts, scratch = parts_of(job.plan), Scratch(job.scratch)
+        made = identity(job.plan, job.checkpoint, parts)
+        finished = scratch.holds(made)
+        if not finished:
+            scratch.clear()
+            _quantize(job, parts, scratch)
+        self._result = Result(scratch.result, parts)
+        if not finished:
+            scratch.finish(made, parts)
+
+    def quantize_chunk(self, job: Job, chunk: Chunk, out: Buffers) -> None:
+        """Hand out what was made of the chunk; CheckpointError where a weight of it is NaN or infinite."""
+        assert self._result is not None
+        self._result.fill(chunk, out)
+        if first_nonfinite(out["weight_scale"], chunk.tensor.source.dtype) is not None:
+            raise _nonfinite(job, chunk)
+
+
+def _quantize(job: Job, parts: tuple[Part, ...], scratch: Scratch) -> None:
+    """Run the worker; progress is told in bytes of the result."""
+    order = order_of(job.plan, job.checkpoint, parts, scratch.result, scratch.failure, job.devices)
+    total, told = sum(output.nbytes for part in parts for output in part.outputs), 0
+
+    def tick() -> None:
+        nonlocal told
+        found = min(scratch.size(), total)
+        job.progress.advance(max(0, found - told))
+        told = max(told, found)
+
+    job.progress.start("llm-compressor", total)
+    carry_out(order, scratch.order, scratch.log, tick)
+    job.progress.finish()
+
+
+def _nonfinite(job: Job, chunk: Chunk) -> Exception:
+    """A scale that is no number comes from a weight that is none; llm-compressor takes it as it is."""
+    weights = job.read(chunk)
+    index = first_nonfinite(weights.bits, weights.dtype)
+    if index is None:
+        return fault(f"model_free_ptq made a scale of {chunk.tensor.name} that is NaN or infinite from finite weights")
+    return CheckpointError(
+        f"tensor {chunk.tensor.name} holds NaN or infinity at {position_of(chunk, index)}; "
+        "a weight to quantize must be finite: mend the source, or keep the tensor with a policy"
+    )

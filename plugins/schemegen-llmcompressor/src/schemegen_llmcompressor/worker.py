@@ -1,0 +1,86 @@
+"""The process that runs llm-compressor: `python worker.py ORDER`, where ORDER is a JSON file of orders.py.
+
+It lives on its own for three reasons: llm-compressor writes to stdout, swallows Ctrl-C while it validates, and its
+memory goes back to the system when it is done. It imports nothing of schemegen. It stops when its stdin ends, so that
+it never outlives the run that started it, however that ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+_STOPPED = 3
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")
+
+
+def main(order_file: str) -> None:
+    """Carry out an order; what goes wrong is written to the file that the order names."""
+    order = json.loads(Path(order_file).read_bytes())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with tempfile.TemporaryDirectory(prefix="schemegen-") as links:
+            threading.Thread(target=_stop_with_parent, args=(links,), daemon=True).start()
+            quantize(order, Path(links))
+    except BaseException as error:
+        Path(order["failure"]).write_text(json.dumps(failure_of(error)))
+        raise
+
+
+def _stop_with_parent(links: str) -> None:
+    while os.read(sys.stdin.fileno(), 1):
+        pass
+    shutil.rmtree(links, ignore_errors=True)
+    os._exit(_STOPPED)
+
+
+def failure_of(error: BaseException) -> dict[str, Any]:
+    """Type, text and the system's error number, if any; safetensors has the number in its text."""
+    number = getattr(error, "errno", None)
+    if number is None and (found := _OS_ERROR.search(str(error))):
+        number = int(found[1])
+    return {"type": type(error).__name__, "text": str(error), "errno": number}
+
+
+def quantize(order: dict[str, Any], links: Path) -> None:
+    """One call of model_free_ptq for each format of the order."""
+    for number, run in enumerate(order["runs"]):
+        folder = links / str(number)
+        _link_source(folder, run["shards"], run["weight_map"])
+        _model_free_ptq(folder, order, run["weights"])
+
+
+def _link_source(folder: Path, shards: dict[str, str], weight_map: dict[str, str]) -> None:
+    """A source folder of links. Its index names only tensors to quantize, and those alone are read and written."""
+    folder.mkdir()
+    for name, target in shards.items():
+        (folder / name).symlink_to(target)
+    index = {"metadata": {}, "weight_map": weight_map}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def _model_free_ptq(source: Path, order: dict[str, Any], weights: dict[str, Any]) -> None:
+    from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
+    from llmcompressor import model_free_ptq
+
+    # "Linear" is every weight of the source; regexes over names would be matched one by one.
+    scheme = QuantizationScheme(targets=["Linear"], weights=QuantizationArgs(**weights), format="pack-quantized")
+    model_free_ptq(
+        model_stub=str(source),
+        save_directory=order["result"],
+        scheme=scheme,
+        max_workers=order["workers"],
+        device=order["devices"],
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,26 @@
+"""It is found as any guest's distribution is, and costs nothing until it is used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from schemegen.catalog import load_catalog
+
+
+def test_the_entry_point_registers_the_backend() -> None:
+    catalog = load_catalog()
+    assert catalog.failures == ()
+    assert catalog.backends.origin("llmcompressor-rtn").startswith("schemegen-llmcompressor ")
+    assert set(catalog.backend("llmcompressor-rtn").versions()) == {"llmcompressor", "compressed-tensors", "torch"}
+
+
+def test_importing_it_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; before = set(sys.modules); import schemegen_llmcompressor; "
+        "print(*sorted({name.partition('.')[0] for name in set(sys.modules) - before}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "schemegen_llmcompressor" in loaded
+    assert loaded & {"torch", "llmcompressor", "compressed_tensors", "transformers", "numpy", "numba"} == set()
