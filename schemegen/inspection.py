@@ -42,6 +42,7 @@ class Inspection:
     quantization: str | None
     side_files: tuple[str, ...]
     unindexed: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 def look_at(checkpoint: Checkpoint, architecture: Architecture) -> Inspection:
@@ -59,6 +60,7 @@ def look_at(checkpoint: Checkpoint, architecture: Architecture) -> Inspection:
         quantization,
         tuple(file.name for file in checkpoint.side_files),
         tuple(file.name for file in checkpoint.unindexed),
+        checkpoint.notes,
     )
 
 

@@ -108,6 +108,7 @@ class Manifest(StrictModel):
     backend_report: tuple[str, ...]
     model_id: str
     revision: str | None
+    base_model: str | None = None
     architecture: str
     scheme: Scheme
     scheme_digest: str

@@ -3,18 +3,70 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import schemegen
+from bench.loopback_hub import LoopbackHub
 from schemegen.checkpoint.sample import write_sample
 
 WriteShard = Callable[..., Path]
 WriteCheckpoint = Callable[..., Path]
+_NOBODY = "http://127.0.0.1:9"
+_HOMES: list[str] = []
+
+
+def pytest_configure() -> None:
+    """No test, and no process that one starts, reaches the Hub or a person's own cache and token."""
+    _HOMES.append(tempfile.mkdtemp(prefix="schemegen-tests-"))
+    for name in [name for name in os.environ if name.startswith(("HF_", "HUGGINGFACE_", "HUGGING_FACE_"))]:
+        del os.environ[name]
+    os.environ.update(HF_HOME=_HOMES[0], HF_ENDPOINT=_NOBODY, HF_HUB_DISABLE_TELEMETRY="1")
+
+
+def pytest_unconfigure() -> None:
+    """Leave nothing behind."""
+    while _HOMES:
+        shutil.rmtree(_HOMES.pop(), ignore_errors=True)
+
+
+@pytest.fixture
+def hub_server(tmp_path: Path) -> Iterator[LoopbackHub]:
+    """A Hub on this machine, empty; processes reach it with `hub_env`."""
+    with LoopbackHub().running() as server:
+        yield server
+
+
+@pytest.fixture
+def hub_env(hub_server: LoopbackHub, tmp_path: Path) -> dict[str, str]:
+    """The environment of a process whose Hub is `hub_server` and whose caches are the test's own."""
+    homes = {"HF_HOME": str(tmp_path / "hf"), "SCHEMEGEN_CACHE": str(tmp_path / "schemegen")}
+    return {**os.environ, **homes, "HF_ENDPOINT": hub_server.url}
+
+
+@pytest.fixture
+def hub(hub_server: LoopbackHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LoopbackHub:
+    """The server, with the client that this process has imported turned to it; nobody waits between tries."""
+    from huggingface_hub import constants
+
+    from schemegen.checkpoint.hub import transfer
+
+    monkeypatch.setattr(constants, "ENDPOINT", hub_server.url)
+    template = hub_server.url + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hf"))
+    monkeypatch.setattr(constants, "HF_HUB_DOWNLOAD_TIMEOUT", 30)
+    monkeypatch.setattr(constants, "HF_HUB_ETAG_TIMEOUT", 30)
+    monkeypatch.setenv("HF_ENDPOINT", hub_server.url)
+    monkeypatch.setenv("SCHEMEGEN_CACHE", str(tmp_path / "schemegen"))
+    monkeypatch.setattr(transfer, "WAITS", (0.01, 0.01))
+    return hub_server
 
 
 @pytest.fixture(scope="session")

@@ -317,7 +317,7 @@ def test_free_space_is_checked_first(sample_folder: Path, tmp_path: Path, monkey
         (lambda m: schemegen.plan("none.yaml", m), SchemeFileError, "none.yaml: cannot be read"),
         (lambda m: schemegen.verify("nowhere"), OutputError, "no folder"),
         (lambda m: schemegen.verify(m), SchemegenError, "not a finished output"),
-        (lambda m: schemegen.plan(KIMI, "Qwen/Qwen3.6-35B-A3B"), UnsupportedError, "Hub"),
+        (lambda m: schemegen.plan(KIMI, "Qwen/Qwen3.6-35B-A3B"), CheckpointError, "Hub"),
     ],
 )
 def test_bad_requests_get_one_sentence_and_write_nothing(

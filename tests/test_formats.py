@@ -22,6 +22,8 @@ def form(**fields: Any) -> Format:
         ({"group_size": 128}, "F16", (512, 256), (512, 16)),
         ({"num_bits": 8}, "F32", (512, 512), (512, 64)),
         ({"strategy": "channel", "group_size": None}, "BF16", (512, 256), (512, 1)),
+        ({"num_bits": 3}, "BF16", (512, 192), (512, 64)),
+        ({"num_bits": 6, "group_size": 16}, "BF16", (512, 384), (512, 128)),
     ],
 )
 def test_pack_quantized_pieces(
@@ -44,7 +46,9 @@ def test_exact_bytes() -> None:
     [
         ({}, "BF16", 2048, None),
         ({}, "BF16", 2056, "not divisible by group_size 32"),
-        ({"strategy": "channel", "group_size": None}, "BF16", 2052, "codes in one packed word"),
+        ({"strategy": "channel", "group_size": None}, "BF16", 2052, "codes that fill whole"),
+        ({"num_bits": 3, "group_size": 16}, "BF16", 2064, "not divisible by 32, the codes that fill whole"),
+        ({"num_bits": 6, "group_size": 16}, "BF16", 2064, None),
         ({}, "F8_E4M3", 2048, "cannot be quantized"),
         ({}, "I64", 2048, "cannot be quantized"),
     ],
@@ -58,6 +62,11 @@ def test_what_does_not_fit_has_a_reason(fields: dict[str, Any], dtype: str, colu
 @pytest.mark.parametrize("shape", [(0, 256), (64, 0), (0, 0)])
 def test_an_empty_matrix_does_not_fit(fields: dict[str, Any], shape: tuple[int, int]) -> None:
     assert refuses(form(**fields), "BF16", *shape) == f"a matrix of shape {[*shape]} is empty"
+
+
+def test_codes_of_more_than_a_byte_are_not_packed() -> None:
+    with pytest.raises(UnsupportedError, match="at most 8 bits"):
+        pieces(form(num_bits=9), "BF16", 512, 2048)
 
 
 def test_storage_is_inferred_or_given() -> None:

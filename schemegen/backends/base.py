@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from schemegen.errors import CheckpointError
 
@@ -25,10 +26,33 @@ Buffers = Mapping[str, "NDArray[np.unsignedinteger[Any]]"]
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Weights of a chunk as stored bits: [matrices, rows, columns] of uint16 (BF16, F16) or uint32 (F32)."""
+    """Weights as stored bits: [matrices, rows, columns] of uint16 (BF16, F16) or uint32 (F32).
+
+    `device` is where to compute; the bits lie in host memory, which is pinned for a device that is not the CPU.
+    """
 
     bits: NDArray[np.unsignedinteger[Any]]
     dtype: str
+    device: str = "cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Chunks of one format, dtype and width whose weights and outputs lie one behind another in memory.
+
+    `out` are the buffers of them all, [1, rows of all, …] or a single chunk's; `parts` are the same memory by chunk.
+    """
+
+    chunks: tuple[Chunk, ...]
+    out: Buffers
+    parts: tuple[Buffers, ...]
+
+
+class Reader(Protocol):
+    """Reads chunks into a buffer of the calling thread, valid until that thread's next call."""
+
+    def __call__(self, *chunks: Chunk) -> Weights:
+        """The weights of a chunk, or of a batch's chunks as [1, rows of all, columns]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +68,6 @@ class Job:
     """One run, as a backend sees it: the plan, the source, a scratch folder, and how to read a chunk's weights.
 
     `devices` are all that the run computes on, `device` is the calling worker's; in `prepare` it is the first.
-    `read` fills a buffer of the calling thread and is valid until that thread's next call.
     """
 
     plan: Plan
@@ -53,18 +76,20 @@ class Job:
     device: str
     devices: tuple[str, ...]
     progress: Progress
-    read: Callable[[Chunk], Weights]
+    read: Reader
 
 
 class Backend(ABC):
     """A way to quantize. Instances serve one run; `quantize_chunk` is called from several threads at once.
 
-    `versions` names the distributions whose versions go on record: those whose code decides the bits.
+    `versions` names the distributions whose versions go on record: those whose code decides the bits. `devices` are the
+    kinds of device it computes on, cpu or cuda; a worker of `cuda:1` calls it with its own stream as torch's current.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str] = ""
     versions: ClassVar[tuple[str, ...]] = ()
+    devices: ClassVar[tuple[str, ...]] = ("cpu",)
 
     @abstractmethod
     def refuses(self, format: Format) -> str | None:
@@ -82,6 +107,15 @@ class Backend(ABC):
     def quantize_chunk(self, job: Job, chunk: Chunk, out: Buffers) -> None:
         """Fill every buffer of `out` for the chunk."""
 
+    def quantize_batch(self, job: Job, batch: Batch) -> None:
+        """Fill the buffers of a batch; called instead of `quantize_chunk` on devices that are not the CPU."""
+        for chunk, out in zip(batch.chunks, batch.parts, strict=True):
+            self.quantize_chunk(job, chunk, out)
+
+    def recorded(self) -> tuple[str, ...]:
+        """The distributions to record of this run, after the last chunk: `versions`, unless the run knows better."""
+        return self.versions
+
     def report(self) -> tuple[str, ...]:
         """Fallbacks and remarks for the model card, after the last chunk."""
         return ()
@@ -95,31 +129,48 @@ class WeightBackend(Backend):
 
     @abstractmethod
     def quantize(self, weights: Weights, format: Format, out: Buffers) -> None:
-        """Fill all of `out` from `weights`; raise NonFiniteWeight for NaN or infinity.
+        """Fill all of `out` from `weights`, on `weights.device`; raise NonFiniteWeight for NaN or infinity.
 
-        Large matrices come in row blocks. Buffers come as the last chunk left them, without what the plan knows
-        already (`weight_shape`).
+        Large matrices come in row blocks, and batches as rows of one matrix: no row may depend on another. Buffers come
+        as the last chunk left them, without what the plan knows already (`weight_shape`).
         pack-quantized: `weight_packed` holds 32-bit words along the columns, lowest bits first, each code with
         2**(num_bits - 1) added; `weight_scale` is bits of the weights' dtype.
         """
 
     def quantize_chunk(self, job: Job, chunk: Chunk, out: Buffers) -> None:
         """Read the chunk and quantize it; a NaN or infinity becomes a CheckpointError with tensor and position."""
+        self._quantize(job, (chunk,), out)
+
+    def quantize_batch(self, job: Job, batch: Batch) -> None:
+        """The same for the chunks of a batch at once."""
+        self._quantize(job, batch.chunks, batch.out)
+
+    def _quantize(self, job: Job, chunks: tuple[Chunk, ...], out: Buffers) -> None:
         try:
-            self.quantize(job.read(chunk), job.plan.format_of(chunk.tensor), out)
+            self.quantize(job.read(*chunks), job.plan.format_of(chunks[0].tensor), out)
         except NonFiniteWeight as fault:
+            chunk, index = _located(chunks, fault.index)
             raise CheckpointError(
-                f"tensor {chunk.tensor.name} holds NaN or infinity at {position_of(chunk, fault.index)}; "
+                f"tensor {chunk.tensor.name} holds NaN or infinity at {position_of(chunk, index)}; "
                 "a weight to quantize must be finite: mend the source, or keep the tensor with a policy"
             ) from None
 
 
 class NonFiniteWeight(Exception):
-    """A weight is NaN or infinite; `index` counts items from the start of the chunk."""
+    """A weight is NaN or infinite; `index` counts items from the start of the weights given."""
 
     def __init__(self, index: int) -> None:
         super().__init__(index)
         self.index = index
+
+
+def _located(chunks: tuple[Chunk, ...], index: int) -> tuple[Chunk, int]:
+    """The chunk that holds an item counted over all of them, and its index there."""
+    for chunk in chunks[:-1]:
+        if index < prod(chunk.shape):
+            return chunk, index
+        index -= prod(chunk.shape)
+    return chunks[-1], index
 
 
 def position_of(chunk: Chunk, index: int) -> list[int]:

@@ -8,7 +8,8 @@ from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
-from schemegen.backends.base import Backend, Buffers, Job, Needs
+from schemegen.backends.base import Backend, Batch, Buffers, Job, Needs
+from schemegen.backends.faults import device_faults
 from schemegen.errors import PluginError, SchemegenError
 
 if TYPE_CHECKING:
@@ -38,26 +39,42 @@ class GuardedBackend:
 
     def prepare(self, job: Job) -> None:
         """Load, compile or calibrate."""
-        with self._blamed("prepare"):
+        with self._blamed("prepare"), device_faults(job):
             self.backend.prepare(job)
 
     def quantize_chunk(self, job: Job, chunk: Chunk, out: Buffers) -> None:
         """Fill every buffer of `out`; the mapping itself cannot be changed."""
-        with self._blamed("quantize_chunk"):
+        with self._blamed("quantize_chunk"), device_faults(job):
             self.backend.quantize_chunk(job, chunk, MappingProxyType(dict(out)))
+
+    def quantize_batch(self, job: Job, batch: Batch) -> None:
+        """Fill every buffer of the batch; the mappings themselves cannot be changed."""
+        parts = tuple(MappingProxyType(dict(out)) for out in batch.parts)
+        with self._blamed("quantize_batch"), device_faults(job):
+            self.backend.quantize_batch(job, Batch(batch.chunks, MappingProxyType(dict(batch.out)), parts))
 
     def report(self) -> tuple[str, ...]:
         """Remarks for the card."""
         with self._blamed("report"):
-            lines = self._typed("report", self.backend.report(), (tuple,))
-            return tuple(self._typed("report", line, (str,)) for line in lines)
+            return self._names("report", self.backend.report())
 
     def versions(self) -> Mapping[str, str]:
         """The versions of the distributions that decide the bits."""
         try:
-            return {name: version(name) for name in self.backend.versions}
+            return {name: version(name) for name in self._recorded()}
         except PackageNotFoundError as error:
             raise self._error(f"versions names {error.name}, which is not installed") from None
+
+    def devices(self) -> tuple[str, ...]:
+        """The kinds of device it computes on."""
+        return self._names("devices", self.backend.devices)
+
+    def _recorded(self) -> tuple[str, ...]:
+        with self._blamed("recorded"):
+            return self._names("recorded", self.backend.recorded())
+
+    def _names(self, call: str, values: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(self._typed(call, value, (str,)) for value in self._typed(call, values, (tuple,)))
 
     def _error(self, reason: str) -> PluginError:
         return PluginError(f"backend {self.name}", self._distribution, self._version or "(built in)", reason)

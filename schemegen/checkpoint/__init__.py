@@ -1,4 +1,4 @@
-"""Source checkpoints: a folder or a sample, understood from its headers alone."""
+"""Source checkpoints: a folder, a sample or a model on the Hub, understood from its headers alone."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ if TYPE_CHECKING:
 
 
 def open_checkpoint(model: str, revision: str | None = None) -> Checkpoint:
-    """The checkpoint that `sample:NAME` or a folder's path names.
+    """The checkpoint that `sample:NAME`, a folder's path or a Hub id names; `revision` is a Hub id's.
 
-    UnknownNameError for a sample nobody made, UnsupportedError for a Hub id, CheckpointError for anything else.
+    UnknownNameError for a sample nobody made, CheckpointError for anything else that cannot be opened.
     """
     from schemegen.checkpoint.source import open_source
 

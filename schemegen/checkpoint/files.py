@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from pathlib import Path
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from schemegen.checkpoint.headers import read_header
+from schemegen.checkpoint.headers import Header
 from schemegen.checkpoint.model import SideFile, Unindexed
 from schemegen.errors import CheckpointError
 
+SAFETENSORS: Final = ".safetensors"
 _WEIGHT_ENDINGS: Final = (
-    ".safetensors",
+    SAFETENSORS,
     ".bin",
     ".pt",
     ".pth",
@@ -25,27 +25,27 @@ _WEIGHT_ENDINGS: Final = (
 
 
 def sort_files(
-    root: Path, files: Mapping[str, int], taken: Collection[str]
+    files: Mapping[str, int], taken: Collection[str], header: Callable[[str], Header]
 ) -> tuple[tuple[SideFile, ...], tuple[Unindexed, ...]]:
-    """Side files and unindexed weights of `files` (bytes by name), by name, without the names in `taken`."""
+    """Side files and unindexed weights of `files` (bytes by name), by name, without `taken`; `header` reads one."""
     side, unindexed = [], []
     for name in sorted(files.keys() - set(taken)):
         if name.lower().endswith(_WEIGHT_ENDINGS):
-            unindexed.append(Unindexed(name, files[name], _holds_mtp(root / name)))
+            unindexed.append(Unindexed(name, files[name], _holds_mtp(name, header)))
         else:
             side.append(SideFile(name, files[name]))
     return tuple(side), tuple(unindexed)
 
 
-def _holds_mtp(path: Path) -> bool:
+def _holds_mtp(name: str, header: Callable[[str], Header]) -> bool:
     """Whether a safetensors file's header names a tensor of an MTP block; a file nobody reads may be damaged."""
-    if path.suffix.lower() != ".safetensors":
+    if not name.lower().endswith(SAFETENSORS):
         return False
     try:
-        header = read_header(path, path.name)
+        tensors = header(name).tensors
     except CheckpointError:
         return False
-    return any(_is_mtp(tensor.name) for tensor in header.tensors)
+    return any(_is_mtp(tensor.name) for tensor in tensors)
 
 
 def _is_mtp(name: str) -> bool:

@@ -34,6 +34,8 @@ _MAX_WORD: Final = (1 << 64) - 1
 _FIELDS: Final = ("dtype", "shape", "data_offsets")
 _fields: Final = itemgetter(*_FIELDS)
 _LFS_POINTER: Final = b"version https://git-lfs"
+FIRST_BYTES: Final = len(_LFS_POINTER)
+"""What tells a header's length, and a pointer in the place of weights."""
 _AGAIN: Final = "download it again"
 
 
@@ -59,12 +61,39 @@ def read_header(path: Path, shard: str) -> Header:
     require_file(path, what)
     with reading(what), opened(path) as fd:
         status = os.fstat(fd)
-        raw = _raw_header(fd, status.st_size, what)
+        raw = _raw_header(fd, status.st_size, shard)
+    return parse_header(raw, shard, status.st_size, status.st_mtime_ns)
+
+
+def parse_header(raw: bytes, shard: str, size: int, mtime_ns: int = 0) -> Header:
+    """The header that the first bytes, length word included, of a file of `size` bytes are."""
+    what = f"shard {shard!r}"
     with _collection_paused():
         entries = _parse(raw, what)
         metadata = _metadata(entries.pop("__metadata__", None), what)
-        tensors = _tensors(entries, shard, len(raw), status.st_size)
-    return Header(shard, status.st_size, status.st_mtime_ns, len(raw), digest([raw]), metadata, tensors)
+        tensors = _tensors(entries, shard, len(raw), size)
+    return Header(shard, size, mtime_ns, len(raw), digest([raw]), metadata, tensors)
+
+
+def header_bytes(first: bytes, size: int, shard: str) -> int:
+    """Bytes of the header, length word included, of a file of `size` bytes that begins with `first`.
+
+    `first` are FIRST_BYTES, or all of a shorter file. CheckpointError for a length that no such file can have.
+    """
+    what = f"shard {shard!r}"
+    if first.startswith(_LFS_POINTER):
+        raise CheckpointError(f"{what} is a Git LFS pointer, not the weights; run 'git lfs pull' in its folder")
+    if len(first) < _LENGTH_BYTES:
+        raise CheckpointError(f"{what} is {size} bytes long, too short for a header; {_AGAIN}")
+    length = int.from_bytes(first[:_LENGTH_BYTES], "little")
+    if length > MAX_JSON_BYTES:
+        raise CheckpointError(
+            f"{what} announces a header of {length:,} bytes; safetensors allows {MAX_JSON_BYTES:,}; {_AGAIN}"
+        )
+    missing = _LENGTH_BYTES + length - size
+    if missing > 0:
+        raise CheckpointError(f"{what} ends within its header: {missing:,} bytes are missing; {_AGAIN}")
+    return _LENGTH_BYTES + length
 
 
 @contextmanager
@@ -80,25 +109,13 @@ def _collection_paused() -> Iterator[None]:
         gc.enable()
 
 
-def _raw_header(fd: int, size: int, what: str) -> bytes:
+def _raw_header(fd: int, size: int, shard: str) -> bytes:
     """The length word and the header's bytes."""
-    first = bytearray(min(size, len(_LFS_POINTER)))
+    first = bytearray(min(size, FIRST_BYTES))
     read_into(fd, memoryview(first), 0)
-    if first == _LFS_POINTER:
-        raise CheckpointError(f"{what} is a Git LFS pointer, not the weights; run 'git lfs pull' in its folder")
-    if len(first) < _LENGTH_BYTES:
-        raise CheckpointError(f"{what} is {size} bytes long, too short for a header; {_AGAIN}")
-    length = int.from_bytes(first[:_LENGTH_BYTES], "little")
-    if length > MAX_JSON_BYTES:
-        raise CheckpointError(
-            f"{what} announces a header of {length:,} bytes; safetensors allows {MAX_JSON_BYTES:,}; {_AGAIN}"
-        )
-    missing = _LENGTH_BYTES + length - size
-    if missing > 0:
-        raise CheckpointError(f"{what} ends within its header: {missing:,} bytes are missing; {_AGAIN}")
-    raw = bytearray(_LENGTH_BYTES + length)
+    raw = bytearray(header_bytes(bytes(first), size, shard))
     if read_into(fd, memoryview(raw), 0) < len(raw):
-        raise CheckpointError(f"{what} became shorter while it was read; wait until it is complete")
+        raise CheckpointError(f"shard {shard!r} became shorter while it was read; wait until it is complete")
     return bytes(raw)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from schemegen.checkpoint.local import CONFIG_NAME
+from schemegen.checkpoint.assembly import CONFIG_NAME
 from schemegen.checkpoint.model import Checkpoint, Shard
 from schemegen.checkpoint.reading import opened, reading
 from schemegen.digests import digest, file_digest

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from schemegen.checkpoint.headers import Header
-from schemegen.checkpoint.reading import parse_object, read_text
+from schemegen.checkpoint.reading import parse_object
 from schemegen.errors import CheckpointError
 
 INDEX_NAME: Final = "model.safetensors.index.json"
@@ -33,12 +33,12 @@ class Index:
     weight_map: Mapping[str, str] | None
 
 
-def read_index(root: Path, files: Iterable[str]) -> Index:
-    """The index of the folder, or its one safetensors file; `files` are the names of all that lies there."""
+def read_index(files: Iterable[str], text: Callable[[str, str], str]) -> Index:
+    """The index, or the one safetensors file, of `files`; `text` reads one of them and takes what messages call it."""
     names = set(files)
     if INDEX_NAME not in names:
         return Index(None, {}, (_single_file(names),), None)
-    content = parse_object(read_text(root / INDEX_NAME, _WHAT), _WHAT)
+    content = parse_object(text(INDEX_NAME, _WHAT), _WHAT)
     weight_map = _weight_map(content.get("weight_map"))
     metadata = content.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
@@ -95,7 +95,7 @@ def _weight_map(value: Any) -> Mapping[str, str]:
     if not isinstance(value, dict) or not value:
         raise CheckpointError(f"{_WHAT} has no weight_map that names the shard of each tensor; download it again")
     for tensor, shard in value.items():
-        if not isinstance(shard, str) or not _is_plain(shard):
+        if not isinstance(shard, str) or not is_plain(shard):
             raise CheckpointError(
                 f"{_WHAT} puts tensor {tensor!r} into {shard!r}, which is no plain file name within the folder; "
                 "do not trust this checkpoint, or download it again"
@@ -103,7 +103,7 @@ def _weight_map(value: Any) -> Mapping[str, str]:
     return value
 
 
-def _is_plain(name: str) -> bool:
+def is_plain(name: str) -> bool:
     """Whether a name is relative, spelled one way only, and stays in its folder, on every system."""
     if not name or "\\" in name or "\0" in name:
         return False

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from schemegen.checkpoint.files import sort_files
+from schemegen.checkpoint.assembly import CONFIG_NAME, assemble
 from schemegen.checkpoint.headers import Header, read_header
-from schemegen.checkpoint.index import check_headers, read_index
-from schemegen.checkpoint.model import Checkpoint, Shard
-from schemegen.checkpoint.reading import parse_object, read_text, reading, require_utf8
-from schemegen.checkpoint.tree import find_files
+from schemegen.checkpoint.model import Checkpoint
+from schemegen.checkpoint.reading import read_text, reading, require_utf8
+from schemegen.checkpoint.tree import find_files, find_named
 from schemegen.errors import CheckpointError
 
-CONFIG_NAME: Final = "config.json"
 _CACHE_PREFIX: Final = "models--"
+_SHARED_MARKER: Final = ".huggingface-shared-blobs"
+"""What huggingface_hub leaves in the folder where the repositories of one cache share their blobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """The files of a checkpoint that lies in `root`."""
+
+    root: Path
+    files: Mapping[str, int]
+
+    def text(self, name: str, what: str) -> str:
+        """A whole small file."""
+        return read_text(self.root / name, what)
+
+    def header(self, name: str) -> Header:
+        """The header of a safetensors file."""
+        return read_header(self.root / name, name)
 
 
 def open_local(folder: Path) -> Checkpoint:
@@ -25,29 +43,29 @@ def open_local(folder: Path) -> Checkpoint:
     model_id = _hub_id(cache) if cache else root.name or "model"
     for name in (model_id, root.name):
         require_utf8(name, "folder", "rename the folder")
-    files = find_files(root, cache / "blobs" if cache else None)
-    config_text = read_text(root / CONFIG_NAME, CONFIG_NAME)
-    config = parse_object(config_text, CONFIG_NAME)
-    index = read_index(root, files)
-    headers = [read_header(root / shard, shard) for shard in index.shards]
-    check_headers(index, headers)
-    tensors = tuple(tensor for header in headers for tensor in header.tensors)
-    if not tensors:
-        raise CheckpointError(f"{', '.join(index.shards)} holds no tensor; download the model again")
-    side_files, unindexed = sort_files(root, files, {CONFIG_NAME, *index.shards, *filter(None, [index.name])})
-    return Checkpoint(
-        root=root,
-        model_id=model_id,
-        revision=root.name if cache else None,
-        config=config,
-        config_text=config_text,
-        index_name=index.name,
-        index_metadata=index.metadata,
-        shards=tuple(map(_shard, headers)),
-        tensors=tensors,
-        side_files=side_files,
-        unindexed=unindexed,
-    )
+    files = find_files(root, *_blobs(cache))
+    return assemble(Folder(root, files), root, model_id, root.name if cache else None)
+
+
+def open_snapshot(snapshot: Path, names: Collection[str], model_id: str) -> Checkpoint:
+    """The checkpoint of these files of a Hub cache's snapshot, whatever else lies there."""
+    root = _resolved(snapshot)
+    files = find_named(root, names, *_blobs(_cache_folder(root)))
+    return assemble(Folder(root, files), root, model_id, root.name)
+
+
+def _cache_folder(root: Path) -> Path | None:
+    """The Hub cache's folder of the model where `root` is one of its snapshots."""
+    cache = root.parent.parent
+    return cache if root.parent.name == "snapshots" and cache.name.startswith(_CACHE_PREFIX) else None
+
+
+def _blobs(cache: Path | None) -> list[Path]:
+    """Where the links of a Hub cache's snapshot may lead."""
+    if cache is None:
+        return []
+    shared = cache.parent / "blobs"
+    return [cache / "blobs", *([shared] if (shared / _SHARED_MARKER).is_file() else [])]
 
 
 def _resolved(folder: Path) -> Path:
@@ -72,15 +90,5 @@ def _require_config(root: Path) -> None:
     raise CheckpointError(f"folder {root.name!r} has no {CONFIG_NAME}; {hint}")
 
 
-def _cache_folder(root: Path) -> Path | None:
-    """The Hub cache's folder of the model where `root` is one of its snapshots."""
-    cache = root.parent.parent
-    return cache if root.parent.name == "snapshots" and cache.name.startswith(_CACHE_PREFIX) else None
-
-
 def _hub_id(cache: Path) -> str:
     return cache.name.removeprefix(_CACHE_PREFIX).replace("--", "/")
-
-
-def _shard(header: Header) -> Shard:
-    return Shard(header.shard, header.size, header.mtime_ns, header.digest)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+
+from schemegen.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +49,29 @@ class Unindexed:
     mtp: bool
 
 
+class Remote(Protocol):
+    """Where the files of a checkpoint come from that are not all on disk yet."""
+
+    @property
+    def folder(self) -> Path:
+        """Where they are kept; it may not be there yet."""
+
+    @property
+    def missing_bytes(self) -> int:
+        """Bytes still to download."""
+
+    def fetch(self, checkpoint: Checkpoint, progress: Progress) -> Checkpoint:
+        """Download what is missing; the checkpoint on disk."""
+
+
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """A model folder: config, indexed shards, every tensor in shard and offset order, and what lies beside them.
 
     `model_id` is a Hub id, `sample:NAME`, or the folder's own name; never a path.
     `index_name` is None for a single file without an index; `index_metadata` is the index's `metadata` as read.
+    With a `remote`, only headers were read, and shards and side files are not in `root` before `fetched`.
+    `notes` tell whoever asked for the model how it was found.
     """
 
     root: Path
@@ -66,6 +85,12 @@ class Checkpoint:
     tensors: tuple[TensorHeader, ...]
     side_files: tuple[SideFile, ...]
     unindexed: tuple[Unindexed, ...]
+    remote: Remote | None = None
+    notes: tuple[str, ...] = ()
+
+    def fetched(self, progress: Progress) -> Checkpoint:
+        """The same checkpoint with every file on disk; CheckpointError where one cannot be had."""
+        return self if self.remote is None else self.remote.fetch(self, progress)
 
     @property
     def nbytes(self) -> int:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from schemegen.checkpoint.home import cache_home
 from schemegen.checkpoint.index import INDEX_NAME
 from schemegen.checkpoint.local import open_local
 from schemegen.checkpoint.model import Checkpoint
@@ -89,7 +90,7 @@ def _sizes(shards: Mapping[str, list[Stored]], dtype: Dtype) -> dict[str, int]:
 def _cached_folder(name: str) -> Path:
     """The sample's folder in the cache or, where that cannot be written, one that lasts as long as the process."""
     try:
-        if home := _cache_home():
+        if home := cache_home():
             folder = home / "samples" / f"{name}-{_CONTENT_VERSION}"
             if not _is_whole(folder):
                 _rebuild(name, folder)
@@ -102,25 +103,12 @@ def _cached_folder(name: str) -> Path:
     return temporary
 
 
-def _cache_home() -> Path | None:
-    """The user's cache, or None for a user without a home."""
-    if home := os.environ.get("SCHEMEGEN_CACHE"):
-        return Path(home)
-    from platformdirs import user_cache_path
-
-    try:
-        return user_cache_path("schemegen")
-    except RuntimeError:
-        # Neither the environment nor the system's list of users names a home.
-        return None
-
-
 def _is_whole(folder: Path) -> bool:
     """Whether exactly the sample's files are there, each with its size and time."""
     if not folder.is_dir():
         return False
     try:
-        found = find_files(folder.resolve(), None)
+        found = find_files(folder.resolve())
     except CheckpointError:
         return False
     expected = _sizes(sample_shards("fused", "fused"), "BF16")

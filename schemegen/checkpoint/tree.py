@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -18,14 +18,29 @@ _MAX_DEPTH: Final = 64
 _UNFINISHED: Final = (".lock", ".incomplete", ".part")
 
 
-def find_files(root: Path, blobs: Path | None) -> Mapping[str, int]:
-    """Bytes of every file below `root` (resolved) by posix name, sorted; `blobs` is where a Hub cache's links may lead.
+def find_files(root: Path, *blobs: Path) -> Mapping[str, int]:
+    """Bytes of every file below `root` (resolved) by posix name, sorted; a Hub cache's links may lead to `blobs`.
 
     CheckpointError for links that lead elsewhere, links to folders, special files, folders nested too deeply, and
     what cannot be read.
     """
-    allowed = [root] if blobs is None else [root, blobs]
-    return dict(sorted(_walk(root, root, allowed)))
+    return dict(sorted(_walk(root, root, [root, *blobs])))
+
+
+def find_named(root: Path, names: Iterable[str], *blobs: Path) -> Mapping[str, int]:
+    """Bytes of the files of these names below `root` (resolved), checked as in `find_files`, whatever else is there."""
+    allowed = [root, *blobs]
+    found = {}
+    for name in sorted(names):
+        # On the way to it a folder may be a link.
+        _check_link(root / name, name, allowed)
+        found[name] = _checked_size(root / name, name, allowed)
+    return found
+
+
+def travels(name: str) -> bool:
+    """Whether a file of this posix name is the model's own: no part of it stays behind."""
+    return not any(map(_stays_behind, name.split("/")))
 
 
 def _walk(folder: Path, root: Path, allowed: list[Path]) -> Iterator[tuple[str, int]]:

@@ -75,7 +75,8 @@ def command(
     """Quantize MODEL by SCHEME into a new folder.
 
     Work happens in DIR.partial; DIR appears by one rename when all is done and checked. The same command again resumes
-    an interrupted run, and says so when DIR already holds this very result.
+    an interrupted run, and says so when DIR already holds this very result. A Hub id is downloaded before, into the
+    Hub client's cache, once all is found fit to run.
     """
     from schemegen import api
 

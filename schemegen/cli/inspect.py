@@ -41,7 +41,7 @@ def _lines(found: Inspection) -> list[str]:
         ("parameters", figures.count(found.parameters)),
         ("size", figures.size(found.nbytes)),
     ]
-    tail = [("side files", found.side_files), ("not indexed", found.unindexed)]
+    tail = [("side files", found.side_files), ("not indexed", found.unindexed), ("note", found.notes)]
     table = ["", *render.table(_HEAD, _rows(found), _NUMBERS), ""] if found.rows else [""]
     return [*render.fields(head), *table, *render.fields(tail)]
 

@@ -36,7 +36,8 @@ _NUMBERS = ("tensors", "stored", "parameters", "before", "after", "bits/weight")
 def command(scheme: str, model: str, revision: str | None, policies: tuple[str, ...], as_json: bool) -> None:
     """Show what SCHEME makes of every tensor of MODEL, from headers alone.
 
-    Nothing is written and no weight is read. --json gives every tensor with its rule, outputs and file offsets.
+    No weight is read, and of a Hub id no more than headers fetched. --json gives every tensor with its rule, outputs
+    and file offsets.
     """
     from schemegen import api
 

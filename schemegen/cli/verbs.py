@@ -91,5 +91,5 @@ def _print_version(ctx: click.Context, param: click.Parameter, wanted: bool) -> 
 def schemegen() -> None:
     """Apply a named quantization scheme to a Hugging Face checkpoint.
 
-    MODEL is a folder or sample:NAME, SCHEME a name from `schemegen list` or a YAML file.
+    MODEL is a Hub id, a folder or sample:NAME, SCHEME a name from `schemegen list` or a YAML file.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -38,7 +39,7 @@ def command(folder: str, against: str | None, revision: str | None, jobs: int | 
         report = api.verify(folder, against, jobs=jobs, revision=revision, progress=progress)
     seconds = time.perf_counter() - began
     if as_json:
-        render.data({"path": folder, "checks": report.checks, "bytes_read": report.bytes_read, "seconds": seconds})
+        render.data({"path": folder, **asdict(report), "seconds": seconds})
     else:
         render.text(*_lines(folder, report, seconds))
 
@@ -50,5 +51,6 @@ def _lines(folder: str, report: Report, seconds: float) -> list[str]:
             ("verified", folder),
             ("checked", report.checks),
             ("read", ", ".join(filter(None, [read, figures.rate(report.bytes_read, seconds)]))),
+            ("note", report.notes),
         ]
     )

@@ -16,12 +16,12 @@ import numpy.typing as npt
 
 from schemegen.errors import UnsupportedError
 from schemegen.kernels import native
+from schemegen.kernels.integers import FUSED_BITS
 
 Bits = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
 Words = npt.NDArray[np.uint32]
 
 UINTS: dict[str, type[np.uint16] | type[np.uint32]] = {"BF16": np.uint16, "F16": np.uint16, "F32": np.uint32}
-INT_BITS = (4, 8)
 # What a kernel works through as straight-line code: the largest of 32, 16, 8, 4 weights that divides the group.
 BLOCK = 32
 
@@ -76,8 +76,8 @@ def _address(kernel: str, dtype: str, num_bits: int, group_size: int) -> int:
 def _check_format(dtype: str, num_bits: int, group_size: int) -> None:
     if dtype not in UINTS:
         raise UnsupportedError(f"dtype {dtype!r} cannot be quantized: choose one of {', '.join(UINTS)}")
-    if num_bits not in INT_BITS:
-        raise UnsupportedError(f"{num_bits} bits are not offered for symmetric integers: choose one of {INT_BITS}")
+    if num_bits not in FUSED_BITS:
+        raise UnsupportedError(f"{num_bits} bits are not offered for symmetric integers: choose one of {FUSED_BITS}")
     if group_size < 1 or group_size * num_bits % 32:
         raise UnsupportedError(
             f"group size {group_size} does not fill 32-bit words: choose a multiple of {32 // num_bits}"

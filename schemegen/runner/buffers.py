@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from schemegen.backends.base import Weights
 from schemegen.errors import CheckpointError
@@ -16,23 +16,76 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    Items = NDArray[np.unsignedinteger[Any]]
+
 _ALIGNMENT = 64
 
 
-class Buffers:
-    """Memory of one worker thread; `sources` are open source shards by name.
+class Outputs(NamedTuple):
+    """Output buffers by piece suffix: of all chunks together, [1, rows, …], and chunk by chunk, [matrices, rows, …].
 
-    It grows to the largest chunk seen and no further: fresh memory is slow to touch.
+    They are the same memory, for one chunk the same arrays; what of a chunk is not due is empty.
     """
 
-    def __init__(self, sources: Mapping[str, int]) -> None:
-        self._sources = sources
-        self._read = _Arena()
-        self._write = _Arena()
+    whole: dict[str, Items]
+    parts: list[dict[str, Items]]
+
+
+class Buffers:
+    """Memory of one worker thread; `sources` are open source shards by name, `allocate` gives bytes a device likes.
+
+    It grows to the largest chunk or batch seen and no further: fresh memory is slow to touch.
+    """
+
+    def __init__(
+        self,
+        sources: Mapping[str, int],
+        device: str = "cpu",
+        allocate: Callable[[int], NDArray[np.uint8]] | None = None,
+    ) -> None:
+        self._sources, self._device = sources, device
+        self._read = _Arena(allocate or _plain)
+        self._write = _Arena(allocate or _plain)
 
     def source_bytes(self, chunk: Chunk) -> memoryview:
         """The chunk's bytes as they lie in the source; CheckpointError when the file ends early."""
         view = as_bytes(self._read.take(chunk.nbytes))
+        self._fill(view, chunk)
+        return view
+
+    def weights(self, *chunks: Chunk) -> Weights:
+        """A chunk's weights as bits [matrices, rows, columns]; of several, one behind another, [1, rows, columns]."""
+        import numpy as np
+
+        view = as_bytes(self._read.take(sum(chunk.nbytes for chunk in chunks)))
+        start = 0
+        for chunk in chunks:
+            self._fill(view[start : start + chunk.nbytes], chunk)
+            start += chunk.nbytes
+        dtype = chunks[0].tensor.source.dtype
+        shape = chunks[0].shape if len(chunks) == 1 else (1, -1, chunks[0].shape[2])
+        return Weights(np.frombuffer(view, f"u{DTYPE_BITS[dtype] // 8}").reshape(shape), dtype, self._device)
+
+    def outputs(self, *chunks: Chunk) -> Outputs:
+        """A buffer for each piece of the chunks, which have the same pieces."""
+        pieces = chunks[0].tensor.pieces
+        sizes = [sum(chunk.spans[position].nbytes for chunk in chunks) for position in range(len(pieces))]
+        arena = self._write.take(sum(map(_aligned, sizes)))
+        outputs = Outputs({}, [{} for _ in chunks])
+        start = 0
+        for position, (piece, size) in enumerate(zip(pieces, sizes, strict=True)):
+            suffix, items = piece.name.rpartition(".")[2], _items(arena[start : start + size], piece)
+            outputs.whole[suffix] = items.reshape(1, -1, *piece.shape[-1:])
+            for part, (chunk, own) in zip(outputs.parts, _divided(items, chunks, position), strict=True):
+                part[suffix] = _shaped(own, chunk.tensor.pieces[position], chunk.spans[position], chunk)
+            start += _aligned(size)
+        return outputs if len(chunks) > 1 else Outputs(outputs.parts[0], outputs.parts)
+
+    def scratch(self, nbytes: int) -> memoryview:
+        """Room for bytes read back from an output."""
+        return as_bytes(self._write.take(nbytes))
+
+    def _fill(self, view: memoryview, chunk: Chunk) -> None:
         file = chunk.tensor.source.file
         try:
             got = read_into(self._sources[file], view, chunk.offset)
@@ -44,53 +97,49 @@ class Buffers:
             raise CheckpointError(
                 f"{file} ends early, within tensor {chunk.tensor.name}; the source changed under the run"
             )
-        return view
-
-    def weights(self, chunk: Chunk) -> Weights:
-        """The chunk's weights as bits [matrices, rows, columns]."""
-        import numpy as np
-
-        dtype = chunk.tensor.source.dtype
-        unsigned = np.dtype(f"u{DTYPE_BITS[dtype] // 8}")
-        return Weights(np.frombuffer(self.source_bytes(chunk), unsigned).reshape(chunk.shape), dtype)
-
-    def outputs(self, chunk: Chunk) -> dict[str, NDArray[np.unsignedinteger[Any]]]:
-        """A buffer for each piece of the chunk by suffix, [matrices, …], empty where nothing of it is due."""
-        sizes = [span.nbytes + -span.nbytes % _ALIGNMENT for span in chunk.spans]
-        arena = self._write.take(sum(sizes))
-        found = {}
-        for piece, span, start in zip(chunk.tensor.pieces, chunk.spans, _starts(sizes), strict=True):
-            found[piece.name.rpartition(".")[2]] = _shaped(arena[start : start + span.nbytes], piece, span, chunk)
-        return found
-
-    def scratch(self, nbytes: int) -> memoryview:
-        """Room for bytes read back from an output."""
-        return as_bytes(self._write.take(nbytes))
 
 
 class _Arena:
     """One growing block of bytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, allocate: Callable[[int], NDArray[np.uint8]]) -> None:
+        self._allocate = allocate
         self._block: NDArray[np.uint8] | None = None
 
     def take(self, nbytes: int) -> NDArray[np.uint8]:
         """The first `nbytes` of the block, grown if need be; what was there is lost."""
-        import numpy as np
-
         if self._block is None or self._block.size < nbytes:
-            self._block = np.empty(nbytes, np.uint8)
+            self._block = None
+            self._block = self._allocate(nbytes)
         return self._block[:nbytes]
 
 
-def _starts(sizes: list[int]) -> list[int]:
-    return [sum(sizes[:position]) for position in range(len(sizes))]
-
-
-def _shaped(block: NDArray[np.uint8], piece: Output, span: Span, chunk: Chunk) -> NDArray[np.unsignedinteger[Any]]:
+def _plain(nbytes: int) -> NDArray[np.uint8]:
     import numpy as np
 
-    items = block.view(np.dtype(f"u{DTYPE_BITS[piece.dtype] // 8}"))
+    return np.empty(nbytes, np.uint8)
+
+
+def _aligned(nbytes: int) -> int:
+    return nbytes + -nbytes % _ALIGNMENT
+
+
+def _items(block: NDArray[np.uint8], piece: Output) -> Items:
+    import numpy as np
+
+    return block.view(np.dtype(f"u{DTYPE_BITS[piece.dtype] // 8}"))
+
+
+def _divided(items: Items, chunks: Sequence[Chunk], position: int) -> Iterator[tuple[Chunk, Items]]:
+    """Each chunk with its part of a piece's items."""
+    start = 0
+    for chunk in chunks:
+        count = chunk.spans[position].nbytes // items.itemsize
+        yield chunk, items[start : start + count]
+        start += count
+
+
+def _shaped(items: Items, piece: Output, span: Span, chunk: Chunk) -> Items:
     count, rows, _ = chunk.shape
     if is_by_row(piece, chunk.tensor.matrix_shape[0]):
         return items.reshape(count, rows, -1)

@@ -17,6 +17,13 @@ def differences(there: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def from_headers(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a run's identity is known before more of its source is there than headers."""
+    source = [shard for shard in identity.get("source") or () if isinstance(shard, dict)]
+    shards = [{key: shard.get(key) for key in ("name", "size", "header_digest")} for shard in source]
+    return {**{key: value for key, value in identity.items() if key != "source_files"}, "source": shards}
+
+
 def _first(place: str, there: Any, now: Any) -> tuple[str, Any, Any]:
     """The innermost place at which two values first differ."""
     if isinstance(there, dict) and isinstance(now, dict):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -19,13 +18,15 @@ from schemegen.errors import CheckpointError, OutputError, UnsupportedError
 from schemegen.manifest import MANIFEST_NAME, Manifest, check_names, read_manifest
 from schemegen.planner import Plan
 from schemegen.progress import Progress
-from schemegen.runner.differences import differences
+from schemegen.runner.devices import check_devices, find_devices
+from schemegen.runner.differences import differences, from_headers
 from schemegen.runner.execute import Outcome, run
 from schemegen.runner.journal import Journal
 from schemegen.runner.owned import check_overwritable
 from schemegen.runner.place import check_output_place
+from schemegen.runner.space import check_space
 from schemegen.runner.workspace import Workspace
-from schemegen.seal import Sealing, seal
+from schemegen.seal import Sealing, base_of, seal
 from schemegen.verifier import check_small_files, check_unread
 from schemegen.writer import FileSink
 
@@ -36,7 +37,10 @@ _BYTES_A_RUN: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """All that a production needs to know; `command` are the words that say it on a command line."""
+    """All that a production needs to know; `command` are the words that say it on a command line.
+
+    `base_model` is the Hub id that somebody named.
+    """
 
     plan: Plan
     checkpoint: Checkpoint
@@ -49,6 +53,7 @@ class Order:
     restart: bool
     unindexed: Literal["refuse", "drop"]
     command: tuple[str, ...]
+    base_model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,28 +77,47 @@ class Produced:
 
 def produce(order: Order, progress: Progress) -> Produced:
     """Make the output of the order, or find it made. Raises before the first byte wherever it can."""
-    began = time.perf_counter()
     _check_request(order)
+    if (remote := order.checkpoint.remote) is not None:
+        if remote.missing_bytes and (checks := _foresee(order)):
+            return Produced("unchanged", 0.0, 0, checks, ())
+        order = replace(order, checkpoint=order.checkpoint.fetched(progress))
+        check_output_place(order.output, order.checkpoint)
+    began = time.perf_counter()
     source = Source(source_identity(order.checkpoint), side_digests(order.checkpoint))
     wanted = _identity(order, source)
     if os.path.lexists(order.output) and (checks := _standing(order, wanted)):
         return Produced("unchanged", time.perf_counter() - began, 0, checks, ())
+    devices = find_devices(order.devices, order.backend)
     workspace = Workspace(order.output)
     _check_space(order, workspace)
     try:
         workspace.enter(wanted, restart=order.restart)
-        outcome, manifest = _fill(order, workspace, source, progress)
+        outcome, manifest = _fill(order, devices.names, workspace, source, progress)
         checks = check_unread(workspace.model, order.plan, manifest)
         _check_source_unchanged(order.checkpoint, source)
         workspace.publish(overwrite=order.overwrite)
     finally:
         workspace.close()
-    return Produced("written", time.perf_counter() - began, outcome.resumed_bytes, checks, manifest.backend_report)
+    report = (*devices.notes, *manifest.backend_report)
+    return Produced("written", time.perf_counter() - began, outcome.resumed_bytes, checks, report)
+
+
+def _foresee(order: Order) -> tuple[str, ...]:
+    """Whatever would stop the run after a download stops it before; what was checked of a finished output."""
+    shards = (ShardIdentity(s.name, s.size, s.mtime_ns, s.header_digest, "") for s in order.checkpoint.shards)
+    wanted = _identity(order, Source(tuple(shards), {}))
+    if os.path.lexists(order.output) and (checks := _standing(order, wanted, from_headers)):
+        return checks
+    find_devices(order.devices, order.backend)
+    workspace = Workspace(order.output)
+    workspace.foresee(wanted, restart=order.restart)
+    _check_space(order, workspace)
+    return ()
 
 
 def _check_request(order: Order) -> None:
-    if other := next((device for device in order.devices if device not in ("cpu", "auto")), None):
-        raise UnsupportedError(f"device {other!r} is not offered yet; leave --device out to run on the CPU")
+    check_devices(order.devices, order.backend)
     for name in dict.fromkeys(tensor.format for tensor in order.plan.tensors if tensor.format is not None):
         if reason := order.backend.refuses(order.plan.scheme.formats[name]):
             raise UnsupportedError(f"backend {order.backend.name} refuses format {name!r}: it {reason}")
@@ -114,6 +138,7 @@ def _identity(order: Order, source: Source) -> dict[str, Any]:
         "schemegen": version("schemegen"),
         "model": plan.model_id,
         "revision": plan.revision,
+        "base_model": base_of(order.base_model, plan.model_id),
         "scheme": plan.scheme.name,
         "scheme_digest": plan.scheme.digest,
         "rules": [rule.to_dict() for rule in plan.rules],
@@ -128,6 +153,7 @@ def _of_manifest(manifest: Manifest) -> dict[str, Any]:
         "schemegen": manifest.schemegen,
         "model": manifest.model_id,
         "revision": manifest.revision,
+        "base_model": manifest.base_model,
         "scheme": manifest.scheme.name,
         "scheme_digest": manifest.scheme_digest,
         "rules": list(manifest.rules),
@@ -137,10 +163,13 @@ def _of_manifest(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def _standing(order: Order, wanted: dict[str, Any]) -> tuple[str, ...]:
+def _standing(
+    order: Order, wanted: dict[str, Any], known: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
+) -> tuple[str, ...]:
     """What was checked of an output that is this very result; nothing where it may be overwritten; else OutputError.
 
-    The manifest knows no times, so those of the source are left out. Shards are not read again.
+    The manifest knows no times, so those of the source are left out. Shards are not read again. `known` takes from an
+    identity what can be compared.
     """
     if order.overwrite:
         check_overwritable(order.output)
@@ -151,7 +180,7 @@ def _standing(order: Order, wanted: dict[str, Any]) -> tuple[str, ...]:
         raise OutputError(f"output {order.output} exists and is no result of schemegen; remove it or choose another")
     manifest = read_manifest(order.output)
     source = [{key: value for key, value in shard.items() if key != "mtime_ns"} for shard in wanted["source"]]
-    if lines := differences(_of_manifest(manifest), wanted | {"source": source}):
+    if lines := differences(known(_of_manifest(manifest)), known(wanted | {"source": source})):
         raise OutputError(
             "\n".join([f"output {order.output} exists and is not this result:", *lines])
             + "\nchoose another with -o, or --overwrite it"
@@ -161,7 +190,9 @@ def _standing(order: Order, wanted: dict[str, Any]) -> tuple[str, ...]:
     return (*checks, "the shards' bytes were not read; schemegen verify reads them")
 
 
-def _fill(order: Order, workspace: Workspace, source: Source, progress: Progress) -> tuple[Outcome, Manifest]:
+def _fill(
+    order: Order, devices: tuple[str, ...], workspace: Workspace, source: Source, progress: Progress
+) -> tuple[Outcome, Manifest]:
     """Write and seal the partial folder."""
     journal, sink = Journal(workspace.folder), FileSink(workspace.model)
     try:
@@ -172,7 +203,7 @@ def _fill(order: Order, workspace: Workspace, source: Source, progress: Progress
             sink,
             journal,
             scratch=workspace.scratch,
-            devices=order.devices,
+            devices=devices,
             jobs=order.jobs,
             progress=progress,
         )
@@ -195,6 +226,7 @@ def _sealing(order: Order, source: Source, outcome: Outcome) -> Sealing:
         versions=order.backend.versions(),
         command=order.command,
         report=order.backend.report(),
+        base_model=order.base_model,
     )
 
 
@@ -204,13 +236,7 @@ def _check_space(order: Order, workspace: Workspace) -> None:
     scratch = order.backend.needs(order.plan).scratch_bytes
     beside = side + scratch + totals.tensors_out * _BYTES_A_NAME + _BYTES_A_RUN
     needed = totals.bytes_out + beside - workspace.written_bytes()
-    place = next(folder for folder in workspace.folder.resolve().parents if folder.is_dir())
-    free = shutil.disk_usage(place).free
-    if needed > free:
-        raise OutputError(
-            f"{order.output} needs {needed / 1e9:.2f} GB more and {free / 1e9:.2f} GB are free; "
-            "make room or choose another place with -o"
-        )
+    check_space(order.output, workspace.folder, needed, order.checkpoint.remote)
 
 
 def _check_source_unchanged(checkpoint: Checkpoint, source: Source) -> None:

@@ -11,12 +11,12 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from schemegen.errors import OutputError
-from schemegen.runner.differences import differences
+from schemegen.runner.differences import differences, from_headers
 from schemegen.runner.owned import remove_output, strange_entry
 
 _IDENTITY: Final = "run.json"
@@ -49,6 +49,13 @@ class Workspace:
             if not isinstance(error, OSError):
                 raise
             raise OutputError(f"cannot use {self.folder}: {error.strerror}; choose another output with -o") from error
+
+    def foresee(self, identity: Mapping[str, Any], *, restart: bool) -> None:
+        """OutputError for what `enter` would refuse, as far as headers tell; nothing is taken or written."""
+        if self.folder.is_dir() and not self.folder.is_symlink():
+            self._check_own()
+            if self.model.exists() and not restart:
+                self._check_same(identity, from_headers)
 
     def _enter(self, identity: Mapping[str, Any], restart: bool) -> None:
         if self.folder.is_symlink():
@@ -91,8 +98,10 @@ class Workspace:
             else:
                 os.rename(self._replaced, self.output)
 
-    def _check_same(self, identity: Mapping[str, Any]) -> None:
-        if lines := differences(self._found_identity(), json.loads(json.dumps(identity))):
+    def _check_same(
+        self, identity: Mapping[str, Any], known: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
+    ) -> None:
+        if lines := differences(known(self._found_identity()), known(json.loads(json.dumps(identity)))):
             raise OutputError(
                 "\n".join([f"{self.folder} is the partial output of a different run:", *lines])
                 + "\ndiscard it with --restart, or choose another output with -o"

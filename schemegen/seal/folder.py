@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
-from schemegen.architectures.base import Architecture
+from schemegen.checkpoint.assembly import CONFIG_NAME
 from schemegen.checkpoint.identity import ShardIdentity
-from schemegen.checkpoint.local import CONFIG_NAME
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.engines import declare
 from schemegen.manifest import (
@@ -23,32 +21,11 @@ from schemegen.manifest import (
     travel_names,
     write_manifest,
 )
-from schemegen.planner import Plan
 from schemegen.positional import writing
 from schemegen.seal.card import card
 from schemegen.seal.durable import copy_file, sync, whole, write_file
+from schemegen.seal.sealing import Sealing
 from schemegen.seal.texts import index_text, spliced_config
-
-
-@dataclass(frozen=True, slots=True)
-class Sealing:
-    """What the seal tells: plan and source, the source's identity, digests of the shards' bytes, and who computed.
-
-    `source_files` are the digests of the source's config.json and side files.
-    `digests` are (offset in the file, bytes, digest) by shard, in any order; `versions` are those of packages that
-    computed; `command` are the words that make it again; `report` are the backend's remarks.
-    """
-
-    plan: Plan
-    checkpoint: Checkpoint
-    architecture: Architecture
-    identity: Sequence[ShardIdentity]
-    source_files: Mapping[str, str]
-    digests: Mapping[str, Sequence[tuple[int, int, str]]]
-    backend: str
-    versions: Mapping[str, str]
-    command: Sequence[str]
-    report: Sequence[str] = ()
 
 
 def seal(folder: Path, sealing: Sealing) -> Manifest:
@@ -88,7 +65,7 @@ def _write_texts(folder: Path, sealing: Sealing) -> dict[str, str]:
     if checkpoint.index_name is not None:
         weight_map = {output.name: output.file for tensor in plan.tensors for output in tensor.outputs}
         texts[checkpoint.index_name] = index_text(weight_map, plan.totals.bytes_out, checkpoint.index_metadata)
-    texts[CARD_NAME] = card(plan, checkpoint, sealing.backend, sealing.versions, sealing.report, sealing.command)
+    texts[CARD_NAME] = card(sealing, block["ignore"])
     return {name: write_file(folder / name, text) for name, text in texts.items()}
 
 
@@ -101,6 +78,7 @@ def _manifest(sealing: Sealing, files: Mapping[str, str], shards: Mapping[str, t
         backend_report=tuple(map(whole, sealing.report)),
         model_id=plan.model_id,
         revision=plan.revision,
+        base_model=sealing.base,
         architecture=plan.architecture,
         scheme=plan.scheme,
         scheme_digest=plan.scheme.digest,

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.manifest import CARD_NAME
 from schemegen.seal.durable import whole
 
-_INHERITED: Final = ("license", "license_name", "license_link", "language", "pipeline_tag", "tags")
-_LISTS: Final = frozenset({"language", "tags"})
+_INHERITED: Final = ("license", "license_name", "license_link", "language", "library_name", "pipeline_tag", "tags")
+_LISTS: Final = frozenset({"license", "language", "tags"})
+_NOTHING: Final = ("", "~", "null", "Null", "NULL")
 _MAX_BYTES: Final = 4 << 20
 _MAX_FIELD: Final = 8 << 10
 _MAX_BRACKETS: Final = 8
 _CONTINUES: Final = frozenset({"", " ", "\t", "-", "#"})
-_HUB_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
-_BLOCK: Final = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
-
-
-def hub_id(model_id: str) -> str | None:
-    """The id where it is one of the Hub, `org/name`; None for a sample or a folder."""
-    return model_id if _HUB_ID.fullmatch(model_id) else None
+#: As the Hub finds it, which lets empty lines stand in front.
+_BLOCK: Final = re.compile(r"\A\s*---[ \t]*\n(.*?)^---[ \t]*$", re.DOTALL | re.MULTILINE)
 
 
 def front_matter_of(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -31,10 +27,10 @@ def front_matter_of(checkpoint: Checkpoint) -> dict[str, Any]:
         return {}
     try:
         with checkpoint.path(CARD_NAME).open("rb") as file:
-            text = file.read(_MAX_BYTES).decode(errors="replace")
+            text = file.read(_MAX_BYTES).decode("utf-8-sig", errors="replace")
     except OSError:
         return {}
-    block = _BLOCK.match(text)
+    block = _BLOCK.match(text.replace("\r\n", "\n").replace("\r", "\n"))
     fields = map(_parsed, _fields(block[1])) if block else ()
     return {key: _whole(value) for field in fields for key, value in field.items() if _is_plain(key, value)}
 
@@ -69,17 +65,24 @@ def _parsed(field: str) -> Mapping[str, Any]:
 def _is_plain(key: str, value: object) -> bool:
     if key in _LISTS and isinstance(value, list):
         return all(isinstance(item, str) for item in value)
-    return isinstance(value, str) and value != ""
+    return isinstance(value, str) and value not in _NOTHING
 
 
 def _whole(value: str | list[str]) -> str | list[str]:
-    return whole(value) if isinstance(value, str) else list(map(whole, value))
+    if isinstance(value, str):
+        return whole(value)
+    return [whole(item) for item in value if item not in _NOTHING]
 
 
-def rendered(inherited: Mapping[str, Any], base_model: str | None) -> str:
-    """The front matter with its fences, or nothing where there is nothing to say."""
+def rendered(fields: Mapping[str, Any], base_model: str | None, tags: Sequence[str] = ()) -> str:
+    """The front matter with its fences: fields as the Hub takes them, the base model, and tags behind those there."""
     import yaml
 
     base = {"base_model": base_model, "base_model_relation": "quantized"} if base_model else {}
-    fields = {**inherited, **base}
-    return f"---\n{yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)}---\n\n" if fields else ""
+    known = fields.get("tags", [])
+    all_tags = [*known, *(tag for tag in tags if tag not in known)]
+    ordered = {**base, **{name: value for name, value in fields.items() if name != "tags"}}
+    block = ordered | ({"tags": all_tags} if all_tags else {})
+    # One line a value, however long: the Hub ends the block at the first line of three dashes.
+    text = yaml.safe_dump(block, sort_keys=False, allow_unicode=True, width=1 << 20)
+    return f"---\n{text}---\n\n" if block else ""

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from schemegen.architectures.base import Architecture
+from schemegen.checkpoint.assembly import CONFIG_NAME
 from schemegen.checkpoint.identity import side_digests, source_identity
-from schemegen.checkpoint.local import CONFIG_NAME
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.digests import file_digest
 from schemegen.engines import declaration_faults
@@ -82,15 +82,26 @@ def _check_files(folder: Path, manifest: Manifest, present: Collection[str], fin
     return found
 
 
+def check_source_headers(manifest: Manifest, checkpoint: Checkpoint) -> None:
+    """VerificationError where headers alone show that the output was not made from this source."""
+    samples = {shard.name: shard.sample_digest for shard in manifest.source}
+    ours = {s.name: (s.size, s.header_digest, samples.get(s.name, "")) for s in checkpoint.shards}
+    _check_shards(manifest, checkpoint.model_id, ours)
+
+
 def _check_source(manifest: Manifest, checkpoint: Checkpoint) -> None:
     """VerificationError, one finding, unless the output was made from this very source."""
-    theirs = {shard.name: (shard.size, shard.header_digest, shard.sample_digest) for shard in manifest.source}
     ours = {s.name: (s.size, s.header_digest, s.sample_digest) for s in source_identity(checkpoint)}
+    _check_shards(manifest, checkpoint.model_id, ours)
+
+
+def _check_shards(manifest: Manifest, model_id: str, ours: Mapping[str, tuple[int, str, str]]) -> None:
+    theirs = {shard.name: (shard.size, shard.header_digest, shard.sample_digest) for shard in manifest.source}
     for name in sorted(theirs.keys() | ours.keys()):
         if theirs.get(name) != ours.get(name):
             what = _difference(theirs.get(name), ours.get(name))
             raise VerificationError(
-                [f"{checkpoint.model_id} is not what this output was made from: {name} {what}; give the same revision"]
+                [f"{model_id} is not what this output was made from: {name} {what}; give the same revision"]
             )
 
 

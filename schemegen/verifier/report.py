@@ -17,10 +17,11 @@ def counted(count: int, one: str, many: str | None = None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The checks that passed, a phrase with a count each, and the bytes read for them."""
+    """The checks that passed, a phrase with a count each, the bytes read for them, and how the source was found."""
 
     checks: tuple[str, ...]
     bytes_read: int
+    notes: tuple[str, ...] = ()
 
 
 class Findings:

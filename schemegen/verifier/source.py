@@ -71,7 +71,7 @@ def _packed_faults(chunk: Chunk, format: Format, source: memoryview, stored: Map
     """At most one fault a piece: a shape, a scale that is no number, a code that the weight does not round to."""
     import numpy as np
 
-    from schemegen.kernels.cpu import recode_int
+    from schemegen.kernels.integers import recode_int
 
     dtype, rows = chunk.tensor.source.dtype, chunk.shape[0] * chunk.shape[1]
     group = group_of(format.weights, chunk.shape[2])

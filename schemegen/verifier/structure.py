@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
+from schemegen.checkpoint.assembly import CONFIG_NAME
 from schemegen.checkpoint.headers import Header, read_header
 from schemegen.checkpoint.index import INDEX_NAME
-from schemegen.checkpoint.local import CONFIG_NAME
 from schemegen.errors import CheckpointError
 from schemegen.manifest import Manifest
 from schemegen.planner import Output, Plan

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
 
-from schemegen.backends.base import Backend, Buffers, Job
+from schemegen.backends.base import Backend, Batch, Buffers, Job
 from schemegen.backends.guard import GuardedBackend
-from schemegen.errors import CheckpointError, PluginError
+from schemegen.errors import CheckpointError, OutputError, PluginError
 from schemegen.planner import Chunk
 from schemegen.scheme import Format
 
@@ -51,6 +52,7 @@ CALLS = {
     "needs": lambda backend: backend.needs(NOTHING),
     "prepare": lambda backend: backend.prepare(NOTHING),
     "quantize_chunk": lambda backend: backend.quantize_chunk(NOTHING, NOTHING, {}),
+    "quantize_batch": lambda backend: backend.quantize_batch(NOTHING, Batch((NOTHING,), {}, ({},))),
     "report": lambda backend: backend.report(),
 }
 
@@ -75,9 +77,26 @@ def test_wrong_answers_are_named(call: str, answer: Any) -> None:
         CALLS[call](GuardedBackend(Odd(answer), "acme 2.0"))
 
 
-def test_buffers_are_filled_and_never_replaced() -> None:
-    with pytest.raises(PluginError, match="quantize_chunk raised TypeError"):
-        GuardedBackend(Odd("replace"), "acme 2.0").quantize_chunk(NOTHING, NOTHING, {})
+@pytest.mark.parametrize("call", ["quantize_chunk", "quantize_batch"])
+def test_buffers_are_filled_and_never_replaced(call: str) -> None:
+    with pytest.raises(PluginError, match=f"{call} raised TypeError"):
+        CALLS[call](GuardedBackend(Odd("replace"), "acme 2.0"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"), [("cuda", "devices returned str, not tuple"), ((1,), "returned int, not str")]
+)
+def test_wrong_devices_are_named(answer: Any, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Odd, "devices", answer)
+    with pytest.raises(PluginError, match=told):
+        GuardedBackend(Odd(None), "acme 2.0").devices()
+
+
+def test_a_device_that_fails_is_not_the_backends_fault() -> None:
+    guarded = GuardedBackend(Odd(RuntimeError("CUDA error: unspecified launch failure")), "acme 2.0")
+    job: Any = SimpleNamespace(device="cuda:1")
+    with pytest.raises(OutputError, match="cuda:1 failed"):
+        guarded.quantize_chunk(job, NOTHING, {})
 
 
 def test_missing_distributions_are_named() -> None:

@@ -25,8 +25,29 @@ def form(**fields: Any) -> Format:
         {"strategy": "channel", "group_size": None},
     ],
 )
-def test_symmetric_int4_and_int8_are_taken(fields: dict[str, Any]) -> None:
+def test_symmetric_int4_and_int8_are_taken_without_torch(
+    fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("schemegen.backends.native_rtn.has_torch", lambda: False)
     assert NativeRtn().refuses(form(**fields)) is None
+
+
+@pytest.mark.parametrize("installed", [False, True])
+@pytest.mark.parametrize(
+    ("fields", "what"),
+    [({"num_bits": bits}, f"INT{bits} in groups of 32") for bits in (2, 3, 5, 6, 7)]
+    + [
+        ({"num_bits": 3, "strategy": "channel", "group_size": None}, "INT3"),
+        ({"group_size": 4}, "INT4 in groups of 4"),
+        ({"group_size": 6, "num_bits": 8}, "INT8 in groups of 6"),
+    ],
+)
+def test_other_widths_and_groups_are_for_torch(
+    fields: dict[str, Any], what: str, installed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("schemegen.backends.native_rtn.has_torch", lambda: installed)
+    told = f"computes {what} with torch, which is not installed: pip install 'schemegen[torch]'"
+    assert NativeRtn().refuses(form(**fields)) == (None if installed else told)
 
 
 @pytest.mark.parametrize(
@@ -34,11 +55,10 @@ def test_symmetric_int4_and_int8_are_taken(fields: dict[str, Any]) -> None:
     [
         ({"type": "float", "num_bits": 8}, "pack-quantized only"),
         ({"storage": "int-quantized"}, "pack-quantized only"),
-        ({"num_bits": 3}, "symmetric INT4 and INT8"),
-        ({"symmetric": False}, "symmetric INT4 and INT8"),
+        ({"num_bits": 1}, "symmetric integers of 2 to 8 bits"),
+        ({"num_bits": 9}, "symmetric integers of 2 to 8 bits"),
+        ({"symmetric": False}, "symmetric integers of 2 to 8 bits"),
         ({"strategy": "tensor", "group_size": None}, "strategies group and channel"),
-        ({"group_size": 4}, "packs 8 codes into a word: group_size 4 is no multiple of 8"),
-        ({"group_size": 6, "num_bits": 8}, "packs 4 codes into a word: group_size 6 is no multiple of 4"),
         ({"narrow_range": True}, "narrow_range"),
         ({"observer": "mse"}, "observer"),
         ({"actorder": "group"}, "actorder"),

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from schemegen.checkpoint import sample as module
+from schemegen.checkpoint.home import cache_home
 from schemegen.checkpoint.identity import source_identity
 from schemegen.checkpoint.local import open_local
 from schemegen.checkpoint.sample import open_sample, write_sample
@@ -164,7 +165,7 @@ def test_without_a_cache_of_its_own_the_users_is_taken(monkeypatch: pytest.Monke
     import platformdirs
 
     monkeypatch.delenv("SCHEMEGEN_CACHE", raising=False)
-    assert module._cache_home() == platformdirs.user_cache_path("schemegen")
+    assert cache_home() == platformdirs.user_cache_path("schemegen")
 
 
 def test_unknown_samples_are_refused(tmp_path: Path) -> None:

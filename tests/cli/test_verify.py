@@ -42,7 +42,7 @@ def test_flags_reach_the_library(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> N
     told = json.loads(cli("verify", "out", "--against", "model", "--revision", "v1", "--jobs", "2", "--json").out)
     assert called == [("out", "model", 2, "v1")]
     assert told.pop("seconds") >= 0
-    assert told == {"path": "out", "checks": ["one check", "another check"], "bytes_read": 2_000_000_000}
+    assert told == {"path": "out", "checks": ["one check", "another check"], "bytes_read": 2_000_000_000, "notes": []}
 
 
 def test_every_finding_is_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

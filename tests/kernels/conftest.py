@@ -57,11 +57,11 @@ class PlainInt:
         return np.clip(np.rint(quotients), -top, top - 1).astype(np.int64).reshape(weights.shape)
 
     def pack(self, codes: Array) -> Array:
-        """Words [rows, cols * bits / 32], the first code in the lowest bits, by way of bytes in little-endian order."""
+        """Words [rows, cols * bits / 32], the first code in the lowest bits, by way of single bits."""
         stored = (codes + 2 ** (self.num_bits - 1)).astype(np.uint8)
-        if self.num_bits == 4:
-            stored = stored[:, 0::2] | stored[:, 1::2] << 4
-        return np.ascontiguousarray(stored).view("<u4").astype(np.uint32)
+        bits = np.unpackbits(stored[..., None], axis=-1, bitorder="little")[..., : self.num_bits]
+        packed = np.packbits(bits.reshape(codes.shape[0], -1), axis=-1, bitorder="little")
+        return np.ascontiguousarray(packed).view("<u4").astype(np.uint32)
 
     def quantize(self, weights: Array, group_size: int) -> tuple[Array, Array]:
         with np.errstate(over="ignore", under="ignore"):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schemegen.runner.differences import differences
+from schemegen.runner.differences import differences, from_headers
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,12 @@ from schemegen.runner.differences import differences
 )
 def test_differences(there: dict[str, Any], now: dict[str, Any], lines: list[str]) -> None:
     assert differences(there, now) == lines
+
+
+def test_what_headers_tell_of_a_run() -> None:
+    shard = {"name": "a", "size": 1, "header_digest": "h"}
+    run = {"scheme": "x", "source": [{**shard, "mtime_ns": 1, "sample_digest": "s"}], "source_files": {"b": "c"}}
+    assert from_headers(run) == {"scheme": "x", "source": [shard]}
+    damages: list[Any] = [None, {}, [1]]
+    for damaged in damages:
+        assert from_headers({"source": damaged}) == {"source": []}

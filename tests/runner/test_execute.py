@@ -9,13 +9,13 @@ from typing import ClassVar
 
 import pytest
 
-from schemegen.backends.base import Buffers, Job, NonFiniteWeight, WeightBackend, Weights
+from schemegen.backends.base import Backend, Buffers, Job, NonFiniteWeight, WeightBackend, Weights
 from schemegen.backends.guard import GuardedBackend
 from schemegen.catalog import load_catalog
 from schemegen.checkpoint import open_checkpoint
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.errors import CheckpointError, PluginError
-from schemegen.planner import Plan, make_plan, resolve_rules
+from schemegen.planner import Chunk, Plan, make_plan, resolve_rules
 from schemegen.runner.execute import Outcome, run
 from schemegen.runner.journal import Journal
 from schemegen.scheme import Format
@@ -54,13 +54,19 @@ class Counting(WeightBackend):
 
 
 def carry_out(
-    planned: Planned, folder: Path, backend: WeightBackend, jobs: int = 1, units: Iterable[int] | None = None
+    planned: Planned,
+    folder: Path,
+    backend: Backend,
+    jobs: int = 1,
+    units: Iterable[int] | None = None,
+    device: str = "cpu",
 ) -> Outcome:
     (folder / ".state").mkdir(parents=True, exist_ok=True)
     sink, journal = FileSink(folder), Journal(folder / ".state")
     chosen = None if units is None else frozenset(units)
     try:
-        return run(*planned, GuardedBackend(backend, "test 1"), sink, journal, scratch=folder, jobs=jobs, units=chosen)
+        guarded = GuardedBackend(backend, "test 1")
+        return run(*planned, guarded, sink, journal, scratch=folder, devices=(device,), jobs=jobs, units=chosen)
     finally:
         sink.close()
         journal.close()
@@ -175,6 +181,46 @@ def test_a_source_that_changes_under_the_run_is_named(
     damage(source / plan.files[-1])
     with pytest.raises(CheckpointError, match=message):
         carry_out((plan, checkpoint), tmp_path / "out", Counting())
+
+
+class ByChunk(Backend):
+    """A backend with nothing but `quantize_chunk`; it notes the devices that it was called with."""
+
+    name: ClassVar[str] = "by-chunk"
+
+    def __init__(self) -> None:
+        self.devices_seen: set[str] = set()
+
+    def refuses(self, format: Format) -> str | None:
+        return None
+
+    def quantize_chunk(self, job: Job, chunk: Chunk, out: Buffers) -> None:
+        weights = job.read(chunk)
+        self.devices_seen |= {job.device, weights.device}
+        assert weights.bits.shape == chunk.shape
+        out["weight_packed"][...] = weights.bits[..., ::8]
+        out["weight_scale"][...] = weights.bits[..., ::32]
+
+
+@pytest.mark.parametrize("device", ["cpu", "torch:cpu"])
+@pytest.mark.parametrize("kind", [ByChunk, Counting])
+def test_a_plain_backend_works_on_any_device(
+    planned: Planned,
+    whole: tuple[dict[str, bytes], Outcome],
+    tmp_path: Path,
+    device: str,
+    kind: type[ByChunk] | type[Counting],
+) -> None:
+    if device != "cpu":
+        pytest.importorskip("torch")
+    backend = kind()
+    outcome = carry_out(planned, tmp_path, backend, jobs=2, device=device)
+    assert shards(tmp_path) == whole[0]
+    assert {file: sorted(d) for file, d in outcome.digests.items()} == {
+        f: sorted(d) for f, d in whole[1].digests.items()
+    }
+    if isinstance(backend, ByChunk):
+        assert backend.devices_seen == {device}
 
 
 def test_prepare_is_called_once_before_the_first_chunk(planned: Planned, tmp_path: Path) -> None:

@@ -184,3 +184,19 @@ def test_a_kill_before_the_identity_stands_is_no_hindrance(output: Path) -> None
     partial.mkdir()
     (partial / "run.json.part").write_text("{")
     entered(output).close()
+
+
+def test_what_entering_would_refuse_is_foreseen(output: Path) -> None:
+    Workspace(output).foresee(RUN, restart=False)
+    assert not Workspace(output).folder.exists()
+    workspace = entered(output)
+    workspace.close()
+    unread = {**RUN, "source": [{"name": "a", "size": 1, "header_digest": None, "mtime_ns": 5}], "source_files": {}}
+    workspace.foresee(unread, restart=False)
+    other = unread | {"scheme": "w4a16-g128"}
+    with pytest.raises(OutputError, match=r"partial output of a different run:\n  scheme: there kimi-k2-int4"):
+        workspace.foresee(other, restart=False)
+    workspace.foresee(other, restart=True)
+    (workspace.folder / "run.json").unlink()
+    with pytest.raises(OutputError, match="was made by no run"):
+        workspace.foresee(unread, restart=True)

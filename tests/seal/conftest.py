@@ -32,13 +32,18 @@ def shards(finished: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def make_sealing() -> MakeSealing:
-    """A factory: source folder, folder of shards, and fields to change of plan and checkpoint → what is to seal."""
+    """A factory: source folder, folder of shards, and fields to change of plan and checkpoint → what is to seal.
+
+    `scheme` is another scheme, `options` are more words of the command, `told` more fields of what is sealed.
+    """
 
     def make(source: Path, shards: Path, *policies: str, **changes: Any) -> Sealing:
-        plan = schemegen.plan("kimi-k2-int4", source, policies=policies)
+        plan = schemegen.plan(changes.pop("scheme", "kimi-k2-int4"), source, policies=policies)
         checkpoint = open_local(source)
-        planned = {name: value for name, value in changes.items() if name in ("model_id", "notes")}
-        changed = {name: value for name, value in changes.items() if name not in ("notes", "report", "options")}
+        options, told = changes.pop("options", ()), changes.pop("told", {})
+        report = changes.pop("report", ())
+        planned = {name: value for name, value in changes.items() if name in ("model_id", "revision", "notes")}
+        changed = {name: value for name, value in changes.items() if name != "notes"}
         return Sealing(
             plan=replace(plan, **planned),
             checkpoint=replace(checkpoint, **changed),
@@ -46,10 +51,13 @@ def make_sealing() -> MakeSealing:
             identity=source_identity(checkpoint),
             source_files=side_digests(checkpoint),
             digests={path.name: _digests(path) for path in shards.glob("*.safetensors")},
-            backend="a-backend",
-            versions={"numpy": "2.0"},
-            command=["schemegen", "apply", "kimi-k2-int4", "qwen3.6-moe", *changes.get("options", ())],
-            report=changes.get("report", ()),
+            **{
+                "backend": "a-backend",
+                "versions": {"numpy": "2.0"},
+                "command": ["schemegen", "apply", "kimi-k2-int4", "qwen3.6-moe", *options],
+                "report": report,
+                **told,
+            },
         )
 
     return make

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from schemegen.checkpoint.model import Unindexed
+from schemegen import Scheme
+from schemegen.checkpoint.model import SideFile, Unindexed
+from schemegen.engines import declare
 from schemegen.seal import Sealing, default_name
 from schemegen.seal.card import card
 
@@ -22,9 +24,7 @@ def make_card(sample_folder: Path, finished: Path, make_sealing: MakeSealing) ->
 
     def make(*policies: str, **changes: object) -> str:
         sealing = make_sealing(sample_folder, finished, *policies, **changes)
-        return card(
-            sealing.plan, sealing.checkpoint, sealing.backend, sealing.versions, sealing.report, sealing.command
-        )
+        return card(sealing, declare(sealing.plan, sealing.architecture)["ignore"])
 
     return make
 
@@ -75,15 +75,37 @@ def test_it_has_the_seeds_table_and_the_plans_figures(make_card: Callable[..., s
 
 def test_it_tells_how_to_serve_and_how_to_make_it_again(make_card: Callable[..., str]) -> None:
     text = make_card(model_id="org/Model-1")
-    assert text.count("Model-1-kimi-k2-int4") == 3
-    assert "vllm serve Model-1-kimi-k2-int4 \\\n" in text
-    assert (
-        "\nschemegen apply kimi-k2-int4 qwen3.6-moe\nschemegen verify Model-1-kimi-k2-int4 --against org/Model-1\n"
-        in text
-    )
-    assert "# add --language-model-only" in text
-    assert '"method": "mtp"' in text
+    name = "Model-1-kimi-k2-int4"
+    assert f"\nvllm serve {name} \\\n  --tensor-parallel-size 1 \\\n  --max-model-len 4096\n# to serve text" in text
+    assert f"\npython -m sglang.launch_server --model-path {name} \\\n  --port 8000 \\\n" in text
+    assert "#   --language-model-only\n" in text
+    assert """#   --speculative-config '{"method": "mtp", "num_speculative_tokens": 1}'\n""" in text
+    assert "#   --speculative-algorithm NEXTN " in text
+    assert 'base_url="http://localhost:8000/v1"' in text
+    assert f'model="{name}",' in text
+    assert f"\nschemegen apply kimi-k2-int4 qwen3.6-moe\nschemegen verify {name} --against org/Model-1\n" in text
     assert "[org/Model-1](https://huggingface.co/org/Model-1)" in text
+
+
+def test_the_commit_is_told_and_linked(make_card: Callable[..., str]) -> None:
+    options = ("--revision", "0123456789abcdef")
+    text = make_card(model_id="org/Model-1", revision="0123456789abcdef", options=options)
+    link = "https://huggingface.co/org/Model-1/tree/0123456789abcdef"
+    assert f", from revision [`0123456789ab`]({link}).\n" in text
+    assert "\nschemegen apply kimi-k2-int4 qwen3.6-moe --revision 0123456789abcdef\n" in text
+
+
+def test_a_copy_of_the_base_model_is_told(make_card: Callable[..., str]) -> None:
+    text = make_card(model_id="mirror/Copy", told={"base_model": "org/Model-1"})
+    assert "quantization of [org/Model-1](https://huggingface.co/org/Model-1), made by" in text
+    assert ", from the weights of [mirror/Copy](https://huggingface.co/mirror/Copy).\n" in text
+    assert yaml.safe_load(text.split("---\n")[1])["base_model"] == "org/Model-1"
+
+
+def test_the_peers_script_is_there_where_it_is_known_to_agree(make_card: Callable[..., str]) -> None:
+    assert "from llmcompressor import model_free_ptq\n" in make_card(told={"backend": "native-rtn"})
+    assert "bit for bit, but stores the kept" in make_card("keep-mtp", told={"backend": "native-rtn"})
+    assert "llmcompressor" not in make_card(told={"backend": "a-guest"})
 
 
 def test_front_matter_names_a_hub_model_and_nothing_else(make_card: Callable[..., str]) -> None:
@@ -91,8 +113,27 @@ def test_front_matter_names_a_hub_model_and_nothing_else(make_card: Callable[...
     assert fields["base_model"] == "org/Model-1"
     assert fields["base_model_relation"] == "quantized"
     assert fields["license"] == "apache-2.0"
-    assert "base_model" not in yaml.safe_load(make_card(model_id="sample:qwen3.6-moe").split("---\n")[1])
-    assert make_card(model_id="folder", side_files=()).startswith("# folder-kimi-k2-int4\n")
+    assert fields["library_name"] == "transformers"
+    assert fields["tags"] == ["schemegen-sample", "compressed-tensors", "int4", "vllm", "schemegen"]
+    for model_id in ("sample:qwen3.6-moe", "folder", "a/b/c"):
+        assert "base_model" not in yaml.safe_load(make_card(model_id=model_id).split("---\n")[1])
+
+
+def test_without_a_card_of_the_base_model_nothing_is_inherited(make_card: Callable[..., str]) -> None:
+    text = make_card(model_id="folder", side_files=())
+    assert yaml.safe_load(text.split("---\n")[1]).keys() == {"tags"}
+    assert "## License" not in text
+    assert "README.base.md" not in text
+
+
+@pytest.mark.parametrize("model_id", ["org/Model-1", "sample:qwen3.6-moe", "x`\n---\n# y"])
+def test_the_hubs_client_reads_it(make_card: Callable[..., str], model_id: str) -> None:
+    hub = pytest.importorskip("huggingface_hub")
+    text = make_card(model_id=model_id)
+    found = hub.ModelCard(text)
+    assert found.data.to_dict() == yaml.safe_load(text.split("---\n")[1])
+    assert found.data.base_model == ("org/Model-1" if model_id == "org/Model-1" else None)
+    assert found.text.lstrip().startswith("# ")
 
 
 @pytest.mark.parametrize(
@@ -117,12 +158,61 @@ def test_notes_and_what_was_left_out_are_told(make_card: Callable[..., str]) -> 
 def test_it_says_how_to_make_the_output_again(make_card: Callable[..., str]) -> None:
     text = make_card(options=("--policy", "house.yaml"))
     assert "\nschemegen apply kimi-k2-int4 qwen3.6-moe --policy house.yaml\n" in text
+    assert ".\nPut before its rules: policy `house.yaml`.\nReference: " in text
     assert "house.yaml is not part of schemegen" in text
     assert "is not part of schemegen" not in make_card()
 
 
-def test_a_folders_name_cannot_write_the_card(make_card: Callable[..., str]) -> None:
-    text = make_card(model_id="x`\n# y | <b> $(reboot)", options=("x`\n# y | <b> $(reboot)",))
-    assert text.count("\n# ") == 3
-    assert "<b>" not in text
-    assert "'x # y b $(reboot)'" in re.sub(" +", " ", text)
+def structure(text: str) -> list[str]:
+    """The kinds of blocks of a card's Markdown, in order, and the tags of its HTML."""
+    markdown = pytest.importorskip("markdown_it").MarkdownIt("commonmark").enable("table")
+    tokens = [
+        child for token in markdown.parse(text.partition("\n---\n\n")[2]) for child in (token, *(token.children or []))
+    ]
+    assert not any(token.type == "html_inline" for token in tokens)
+    html = [token.content.strip() for token in tokens if token.type == "html_block"]
+    assert html == ["<details><summary>What became of each role</summary>", "</details>"]
+    return [token.type for token in tokens if token.nesting == 1 or token.type in ("fence", "hr")]
+
+
+HOSTILE = "x`|*a*|<b>_c_</b>\n# y\n---\n```\n[d](javascript:e) $(reboot)"
+
+
+def test_nothing_from_outside_can_write_the_card(make_card: Callable[..., str]) -> None:
+    """Names, words of the command, remarks, versions: whatever they hold, the card's blocks are the same."""
+    tame = make_card(model_id="x", options=("x",), notes=("n",), report=("r",), told={"versions": {"v": "1"}})
+    wild = make_card(
+        model_id=HOSTILE,
+        options=(HOSTILE,),
+        notes=(HOSTILE,),
+        report=(HOSTILE,),
+        told={"versions": {HOSTILE: HOSTILE}, "backend": HOSTILE},
+        unindexed=(),
+    )
+    assert structure(wild) == structure(tame)
+
+
+def test_a_schemes_words_cannot_write_the_card(make_card: Callable[..., str]) -> None:
+    def worded(summary: str, reference: str) -> str:
+        fields = {"schema_version": 1, "name": "mine", "policy": "experts-only"}
+        formats = {"int4": {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32}}
+        scheme = Scheme.model_validate({**fields, "formats": formats, "summary": summary, "reference": reference})
+        return make_card(scheme=scheme)
+
+    hostile = HOSTILE.replace("\n", " ")
+    assert structure(worded(hostile, hostile)) == structure(worded("x", "y"))
+    assert "https://x.y/z" in worded("x", "https://x.y/z")
+
+
+def test_a_base_models_license_cannot_write_the_card(make_card: Callable[..., str], tmp_path: Path) -> None:
+    def licensed(name: str, link: str) -> str:
+        front = yaml.safe_dump({"license": "other", "license_name": name, "license_link": link, "tags": [HOSTILE]})
+        (tmp_path / "README.md").write_text(f"---\n{front}---\n")
+        return make_card(root=tmp_path, side_files=(SideFile("README.md", 1),))
+
+    tame = licensed("x", "https://x.y")
+    assert "\n[x](https://x.y), inherited from the base model.\n" in tame
+    assert structure(licensed(HOSTILE, "https://x.y")) == structure(tame)
+    without_link = structure(licensed("x", ""))
+    for link in ("https://x.y/)<b>", "https://x.y/) y", "javascript:e", HOSTILE):
+        assert structure(licensed(HOSTILE, link)) == without_link

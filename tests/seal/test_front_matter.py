@@ -12,7 +12,7 @@ import yaml
 
 from schemegen.checkpoint.local import open_local
 from schemegen.checkpoint.model import Checkpoint, SideFile
-from schemegen.seal.front_matter import front_matter_of, hub_id, rendered
+from schemegen.seal.front_matter import front_matter_of, rendered
 
 WithReadme = Callable[[bytes | str | None], Checkpoint]
 
@@ -32,7 +32,7 @@ def with_readme(sample_folder: Path, tmp_path: Path) -> WithReadme:
     return make
 
 
-def test_license_language_and_tags_are_inherited_as_text(with_readme: WithReadme) -> None:
+def test_license_language_library_and_tags_are_inherited_as_text(with_readme: WithReadme) -> None:
     text = (
         "---\nlibrary_name: transformers\nlicense: other\nlicense_name: a-license\nlicense_link: LICENSE\n"
         "language: [en, no]\npipeline_tag: image-text-to-text\ntags:\n- moe\n- 2024\ndate: 2024-01-01\n---\n\n# Title\n"
@@ -42,6 +42,7 @@ def test_license_language_and_tags_are_inherited_as_text(with_readme: WithReadme
         "license_name": "a-license",
         "license_link": "LICENSE",
         "language": ["en", "no"],
+        "library_name": "transformers",
         "pipeline_tag": "image-text-to-text",
         "tags": ["moe", "2024"],
     }
@@ -58,6 +59,8 @@ def test_license_language_and_tags_are_inherited_as_text(with_readme: WithReadme
         "---\nlicense: [mit\n---\n",
         "---\nlicense: {a: b}\ntags: {a: b}\nlanguage: [[en]]\n---\n",
         "---\nlicense: *a\n---\n",
+        "---\nlicense: null\ntags: ~\nlanguage:\n---\n",
+        "---\ntags: &a [x, x]\nlicense: [*a, *a, *a, *a]\n---\n".replace("tags", "other"),
         "---\n" + "[" * 100_000 + "\n---\n",
         "---\ntags: " + "[" * 8000 + "\n---\n",
         "---\ntags:\n" + "- " * 4000 + "\n---\n",
@@ -75,39 +78,57 @@ def test_a_long_table_beside_them_does_no_harm(with_readme: WithReadme) -> None:
     assert front_matter_of(with_readme(text)) == {"license": "mit", "tags": ["a", "b"]}
 
 
-def test_windows_line_ends_are_fine(with_readme: WithReadme) -> None:
-    assert front_matter_of(with_readme("---\r\nlicense: mit\r\n---\r\ntext")) == {"license": "mit"}
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\r\nlicense: mit\r\n---\r\ntext",
+        "---\rlicense: mit\r---\rtext",
+        "\ufeff---\nlicense: mit\n---\n",
+        "\n \n---  \nlicense: mit\n---\t\n",
+        "---\nlicense: mit\n---",
+    ],
+)
+def test_it_is_found_where_the_hub_finds_it(with_readme: WithReadme, text: str) -> None:
+    assert front_matter_of(with_readme(text)) == {"license": "mit"}
+
+
+def test_entries_that_say_nothing_are_left_out(with_readme: WithReadme) -> None:
+    assert front_matter_of(with_readme("---\ntags: [a, null, '', ~]\n---\n")) == {"tags": ["a"]}
 
 
 @pytest.mark.parametrize(
-    ("model_id", "expected"),
+    ("fields", "base", "tags", "expected"),
     [
-        ("Qwen/Qwen3.6-35B-A3B", "Qwen/Qwen3.6-35B-A3B"),
-        ("sample:qwen3.6-moe", None),
-        ("folder", None),
-        ("/a/path", None),
-        ("a/b/c", None),
-        ("../up", None),
+        ({}, "a/b", (), {"base_model": "a/b", "base_model_relation": "quantized"}),
+        ({"language": ["no"]}, None, (), {"language": ["no"]}),
+        ({"license": "mit"}, "a/b", (), {"base_model": "a/b", "base_model_relation": "quantized", "license": "mit"}),
+        ({"tags": ["moe", "int4"]}, None, ("int4", "vllm"), {"tags": ["moe", "int4", "vllm"]}),
+        ({"tags": ["---", "2024", "no", "x: y", "é"]}, None, (), {"tags": ["---", "2024", "no", "x: y", "é"]}),
     ],
 )
-def test_a_base_model_is_a_hub_id_and_never_a_path(model_id: str, expected: str | None) -> None:
-    assert hub_id(model_id) == expected
-
-
-@pytest.mark.parametrize(
-    ("inherited", "base", "expected"),
-    [
-        ({}, "a/b", {"base_model": "a/b", "base_model_relation": "quantized"}),
-        ({"language": ["no"]}, None, {"language": ["no"]}),
-        ({"license": "mit"}, "a/b", {"license": "mit", "base_model": "a/b", "base_model_relation": "quantized"}),
-    ],
-)
-def test_it_comes_out_as_yaml_between_fences(inherited: dict[str, Any], base: str | None, expected: object) -> None:
-    text = rendered(inherited, base)
+def test_it_comes_out_as_yaml_between_fences(
+    fields: dict[str, Any], base: str | None, tags: tuple[str, ...], expected: dict[str, Any]
+) -> None:
+    text = rendered(fields, base, tags)
     assert text.startswith("---\n")
     assert text.endswith("---\n\n")
-    assert yaml.safe_load(text.split("---\n")[1]) == expected
+    assert yaml.safe_load(text.removesuffix("---\n\n")) == expected
+    assert list(expected) == list(yaml.safe_load(text.removesuffix("---\n\n")))
+    assert text.count("\n---") == 1
 
 
 def test_nothing_to_say_is_no_front_matter() -> None:
     assert rendered({}, None) == ""
+
+
+def test_the_hubs_client_reads_it_back() -> None:
+    hub = pytest.importorskip("huggingface_hub")
+    fields = {"license": "other", "license_name": "x", "language": ["no", "en"], "tags": ["on", "1.0", "é: è"]}
+    card = hub.ModelCard(rendered(fields, "a/b", ["int4"]) + "# Title\n")
+    assert card.data.to_dict() == {
+        "base_model": "a/b",
+        "base_model_relation": "quantized",
+        **fields,
+        "tags": ["on", "1.0", "é: è", "int4"],
+    }
+    assert card.text.strip() == "# Title"

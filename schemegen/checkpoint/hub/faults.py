@@ -1,0 +1,187 @@
+"""What went wrong with the Hub, each in one sentence that names the repository and the way out; never a token."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from schemegen.checkpoint.hub import nearby
+from schemegen.checkpoint.hub.client import endpoint
+from schemegen.checkpoint.hub.parallel import Stopped
+from schemegen.errors import CheckpointError, shortened
+
+_LOG_IN: Final = "log in with 'hf auth login' (or set HF_TOKEN)"
+_AGAIN: Final = "run the same command again"
+_SERVER_FAULT: Final = 500
+_TELLTALE: Final = frozenset({"LocalProtocolError", "UnicodeEncodeError"})
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked for: the model, its revision and, once it came to that, the file."""
+
+    repo: str
+    revision: str
+    file: str = ""
+
+
+@contextmanager
+def told(asked: Asked) -> Iterator[None]:
+    """Turn whatever the client raises in the block into one CheckpointError."""
+    try:
+        yield
+    except (CheckpointError, Stopped, ImportError, MemoryError):
+        raise
+    except Exception as error:
+        # What quotes a header may quote the token: it stays out of every traceback.
+        raise CheckpointError(sentence(error, asked)) from (None if _kinds(error) & _TELLTALE else error)
+
+
+def is_unreachable(error: Exception) -> bool:
+    """Whether nobody answered, or a server that is broken: the cache is the better source then."""
+    kinds = _kinds(error)
+    if kinds & {"UnsupportedProtocol", "LocalProtocolError"}:  # a mistake on this side
+        return False
+    return bool(kinds & {"OfflineModeIsEnabled", "TransportError"}) or (status(error) or 0) >= _SERVER_FAULT
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether the same request may well succeed in a moment."""
+    lasting = _kinds(error) & {"OfflineModeIsEnabled", "ProxyError"}
+    return (is_unreachable(error) and not lasting) or status(error) in (408, 429)
+
+
+def status(error: Exception) -> int | None:
+    """The HTTP status of an answer that was an error."""
+    code = getattr(getattr(error, "response", None), "status_code", None)
+    return code if isinstance(code, int) else None
+
+
+def waiting_seconds(error: Exception) -> int | None:
+    """How long the server asks to wait."""
+    headers: Any = getattr(getattr(error, "response", None), "headers", {})
+    told = headers.get("retry-after", "") or headers.get("ratelimit", "").rpartition("t=")[2]
+    return int(told) if told.isdigit() else None
+
+
+def reason(error: Exception) -> str:
+    """Why the Hub could not be asked, in a few words."""
+    kinds = _kinds(error)
+    if "OfflineModeIsEnabled" in kinds:
+        return "HF_HUB_OFFLINE is set"
+    if (code := status(error)) is not None:
+        return f"{endpoint()} answers with error {code}"
+    if "TimeoutException" in kinds:
+        return f"{endpoint()} does not answer in time"
+    if "ProxyError" in kinds:
+        return f"the proxy does not let through to {endpoint()}: {error}"
+    what = f"{endpoint()} cannot be reached" if "ConnectError" in kinds else f"the connection to {endpoint()} broke off"
+    return f"{what}: {error}" if str(error) else what
+
+
+def sentence(error: Exception, asked: Asked) -> str:
+    """The one sentence for an error of the client or of the disk below the cache."""
+    kinds = _kinds(error)
+    for kind, make in _BY_KIND.items():
+        if kind in kinds:
+            return make(asked, error)
+    if (code := status(error)) is not None:
+        return _of_status(code, asked, error)
+    if "TransportError" in kinds:
+        advice = "check the network and HTTPS_PROXY, or give a folder that holds the model"
+        return f"cannot read {_what(asked)} from the Hub: {reason(error)}; {advice}"
+    if isinstance(error, OSError):
+        return _of_disk(error, asked)
+    return (
+        f"what {endpoint()} answers about {asked.repo} is not what a Hub answers; "
+        "check HF_ENDPOINT, and that no proxy or login page stands between"
+    )
+
+
+def _kinds(error: Exception) -> set[str]:
+    # By name: the client changed the library that its network errors come from between its versions 1 and 2.
+    return {kind.__name__ for kind in type(error).__mro__}
+
+
+def _gated(asked: Asked, error: Exception) -> str:
+    page = f"{endpoint()}/{asked.repo}"
+    if status(error) == 401 or not nearby.has_token():
+        return f"{asked.repo} is gated: accept its terms at {page}, then {_LOG_IN} and {_AGAIN}"
+    return f"{asked.repo} is gated and your account has no access yet: ask for it at {page}, then {_AGAIN}"
+
+
+def _no_repository(asked: Asked, error: Exception) -> str:
+    if kind := nearby.other_kind(asked.repo):
+        return f"{asked.repo} is a {kind} on the Hub, not a model; give a model's id"
+    near = nearby.near_repos(asked.repo)
+    hint = f"did you mean {' or '.join(near)}?" if near else "check the spelling;"
+    access = "use a token that may read it" if nearby.has_token() else _LOG_IN
+    return f"there is no model {asked.repo} on {endpoint()}, or it is private; {hint} if it is private, {access}"
+
+
+def _no_revision(asked: Asked, error: Exception) -> str:
+    known = nearby.revisions(asked.repo)
+    listed = ", ".join(known[:8]) + (f" and {len(known) - 8} more" if len(known) > 8 else "")
+    hint = f"it has {listed}" if known else f"see {endpoint()}/{asked.repo}/tree/main"
+    return f"{asked.repo} has no revision {shortened(asked.revision)}; {hint}"
+
+
+def _no_file(asked: Asked, error: Exception) -> str:
+    return f"{asked.file} of {asked.repo} is listed but cannot be had any more; {_AGAIN}, or choose another --revision"
+
+
+def _disabled(asked: Asked, error: Exception) -> str:
+    return f"{asked.repo} has been disabled; see {endpoint()}/{asked.repo} for the reason, and choose another model"
+
+
+def _offline(asked: Asked, error: Exception) -> str:
+    return (
+        f"{asked.repo} is not in the cache and HF_HUB_OFFLINE is set; unset it, or give a folder that holds the model"
+    )
+
+
+def _bad_header(asked: Asked, error: Exception) -> str:
+    return f"cannot read {asked.repo} from the Hub: HF_TOKEN holds what no token can; {_LOG_IN} anew"
+
+
+def _of_status(code: int, asked: Asked, error: Exception) -> str:
+    if code == 401:
+        return f"the Hub does not accept your token for {asked.repo}; {_LOG_IN} anew, or unset HF_TOKEN"
+    if code == 403:
+        return f"your token may not read {asked.repo}; give it that right at {endpoint()}/settings/tokens"
+    if code == 429:
+        seconds = waiting_seconds(error)
+        when = f"in {seconds} s" if seconds else "in some minutes"
+        return f"{endpoint()} has had too many requests from you for {asked.repo}; {_AGAIN} {when}, or {_LOG_IN}"
+    return f"{endpoint()} answers with error {code} for {_what(asked)}; {_AGAIN} later"
+
+
+def _what(asked: Asked) -> str:
+    return f"{asked.file} of {asked.repo}" if asked.file else asked.repo
+
+
+def _of_disk(error: OSError, asked: Asked) -> str:
+    from huggingface_hub import constants
+
+    why = (error.strerror or str(error)).lower()
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        advice = "what has come is kept: make room, or set HF_HUB_CACHE to another disk, and " + _AGAIN
+    else:
+        advice = "set HF_HUB_CACHE to a folder that you may write to"
+    place = error.filename or constants.HF_HUB_CACHE
+    return f"cannot keep {_what(asked)} in the Hub's cache ({place}: {why}); {advice}"
+
+
+_BY_KIND: Final = {
+    "GatedRepoError": _gated,
+    "RepositoryNotFoundError": _no_repository,
+    "RevisionNotFoundError": _no_revision,
+    "EntryNotFoundError": _no_file,
+    "DisabledRepoError": _disabled,
+    "OfflineModeIsEnabled": _offline,
+    "LocalProtocolError": _bad_header,
+    "UnicodeEncodeError": _bad_header,
+}

@@ -1,0 +1,56 @@
+"""What else there is, for messages: models of a similar name, the same name of another kind, existing revisions.
+
+All of it is a courtesy: whatever fails here leaves a message shorter.
+"""
+
+from __future__ import annotations
+
+import difflib
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from schemegen.checkpoint.hub.client import api
+from schemegen.checkpoint.hub.store import known_repos
+
+_SEARCHED: Final = 200
+
+
+def has_token() -> bool:
+    """Whether requests say who asks."""
+    with suppress(Exception):
+        from huggingface_hub import get_token
+
+        return get_token() is not None
+    return False
+
+
+def other_kind(repo: str) -> str | None:
+    """`dataset` or `space`, where the Hub has one of this name."""
+    with suppress(Exception):
+        return next((kind for kind in ("dataset", "space") if api().repo_exists(repo, repo_type=kind)), None)
+    return None
+
+
+def near_repos(repo: str) -> list[str]:
+    """Models with a name much like it: of the same owner, or found by the Hub's search, or in the cache."""
+    from huggingface_hub import constants
+
+    owner, _, name = repo.partition("/")
+    known = set(known_repos(Path(constants.HF_HUB_CACHE)))
+    with suppress(Exception):
+        known |= {model.id for model in islice(api().list_models(author=owner, limit=_SEARCHED), _SEARCHED)}
+    if not any(model.startswith(f"{owner}/") for model in known):
+        with suppress(Exception):
+            known |= {model.id for model in islice(api().list_models(search=name, limit=20), 20)}
+    by_case = {model.lower(): model for model in known - {repo} if model.isprintable()}
+    return [by_case[near] for near in difflib.get_close_matches(repo.lower(), by_case, n=3, cutoff=0.75)]
+
+
+def revisions(repo: str) -> list[str]:
+    """Branches and tags of a model."""
+    with suppress(Exception):
+        refs = api().list_repo_refs(repo)
+        return [ref.name for ref in [*refs.branches, *refs.tags] if ref.name.isprintable()]
+    return []

@@ -1,0 +1,61 @@
+"""Symmetric integers wherever they are computed: on a CPU the fused kernels where there is one, torch for all else.
+
+Arguments, shapes and results are those of `cpu`; `device` is `cpu` or one that `torch_device` knows. Bits do not depend
+on it.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+
+from schemegen.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Bits = NDArray[np.unsignedinteger[Any]]
+
+#: Bits that have a fused CPU kernel, and all that torch computes.
+FUSED_BITS: Final = (4, 8)
+INT_BITS: Final = range(2, 9)
+INSTALL_TORCH: Final = "pip install 'schemegen[torch]'"
+
+
+def is_fused(num_bits: int, group_size: int | None) -> bool:
+    """Whether a CPU kernel takes groups of this size; None is a scale a row."""
+    return num_bits in FUSED_BITS and (group_size is None or group_size * num_bits % 32 == 0)
+
+
+def has_torch() -> bool:
+    """Whether torch is installed; it is not imported to find out."""
+    return find_spec("torch") is not None
+
+
+def quantize_int(
+    weights: Bits, dtype: str, num_bits: int, group_size: int, packed: Bits, scales: Bits, device: str = "cpu"
+) -> int:
+    """Fill packed and scales; -1, or the flat index of the first NaN or infinite weight."""
+    if device == "cpu" and is_fused(num_bits, group_size):
+        from schemegen.kernels import cpu
+
+        return cpu.quantize_int(weights, dtype, num_bits, group_size, packed, scales)
+    return int(_torch(num_bits).quantize_int(weights, dtype, num_bits, group_size, packed, scales, device))
+
+
+def recode_int(weights: Bits, dtype: str, num_bits: int, group_size: int, packed: Bits, scales: Bits) -> int:
+    """-1, or the flat index of the first weight whose stored code is not what it rounds to under the stored scale."""
+    if is_fused(num_bits, group_size):
+        from schemegen.kernels import cpu
+
+        return cpu.recode_int(weights, dtype, num_bits, group_size, packed, scales)
+    return int(_torch(num_bits).recode_int(weights, dtype, num_bits, group_size, packed, scales))
+
+
+def _torch(num_bits: int) -> Any:
+    if not has_torch():
+        raise UnsupportedError(f"INT{num_bits} is computed with torch, which is not installed: {INSTALL_TORCH}")
+    from schemegen.kernels import torch_int
+
+    return torch_int
