@@ -5,7 +5,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SAMPLE := sample:qwen3.6-moe
-YARDSTICK ?= ../shared/yardstick
 SCHEMES ?= kimi-k2-int4 kimi-k2-int4+keep-mtp
 PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 
@@ -53,7 +52,7 @@ bench: $(DEV) ## measure the claims side by side, print ratios
 bench-backends: $(DEV) ## every backend on the same checkpoint: bits, time, memory
 	$(BIN)/python -m bench.backends --peer-python $(BIN)/python
 
-bench-quality: $(ENGINES_DONE) ## what SCHEMES cost on the checkpoint in YARDSTICK: divergence, drafts accepted
+bench-quality: $(ENGINES_DONE) ## YARDSTICK=DIR: what SCHEMES cost on a small trained checkpoint: divergence, drafts
 	$(ENGINES_PYTHON) -m bench.quality --yardstick $(YARDSTICK) $(SCHEMES)
 
 bench-hub: $(DEV) ## what a model on the Hub costs, killed downloads, the sentence for each error

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: Bits that have a fused CPU kernel, and all that torch computes.
 FUSED_BITS: Final = (4, 8)
 INT_BITS: Final = range(2, 9)
-INSTALL_TORCH: Final = "pip install 'schemegen[torch]'"
+INSTALL_TORCH: Final = "pip install torch"
 
 
 def is_fused(num_bits: int, group_size: int | None) -> bool:

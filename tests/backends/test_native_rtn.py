@@ -46,7 +46,7 @@ def test_other_widths_and_groups_are_for_torch(
     fields: dict[str, Any], what: str, installed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("schemegen.backends.native_rtn.has_torch", lambda: installed)
-    told = f"computes {what} with torch, which is not installed: pip install 'schemegen[torch]'"
+    told = f"computes {what} with torch, which is not installed: pip install torch"
     assert NativeRtn().refuses(form(**fields)) == (None if installed else told)
 
 

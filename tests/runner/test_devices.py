@@ -102,7 +102,7 @@ def test_auto_on_a_machine_without_a_driver_is_the_cpu_and_says_nothing(machine:
 
 def test_auto_says_when_it_leaves_a_gpu_alone(machine: Machine) -> None:
     machine(torch=False)
-    told = "computed on the CPU: to use the GPU install torch, pip install 'schemegen[torch]'"
+    told = "computed on the CPU: to use the GPU install torch, pip install torch"
     assert find_devices(("auto",), BOTH) == Devices(("cpu",), (told,))
 
 
