@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.noise import awkward_groups
+from schemegen.kernels.floats import FLOAT_BITS
 
 Bits = npt.NDArray[np.unsignedinteger[Any]]
 
 UINTS: dict[str, Any] = {"BF16": np.uint16, "F16": np.uint16, "F32": np.uint32}
-INFINITY = {"BF16": 0x7F80, "F16": 0x7C00, "F32": 0x7F800000}
 MANTISSA = {"BF16": 7, "F16": 10, "F32": 23}
 COLUMNS = 1024
 GROUPS = (32, 128, COLUMNS)
@@ -23,7 +23,7 @@ FUSED, OTHER = (4, 8), (2, 3, 5, 6, 7)
 def weights_of(dtype: str, group_size: int, rows: int, seed: int) -> Bits:
     """Finite weights [rows, 1024]: normal at every exponent, any bits, ties, zeros, subnormals and extremes."""
     rng = np.random.default_rng(seed)
-    uint, infinity = UINTS[dtype], INFINITY[dtype]
+    uint, infinity = UINTS[dtype], FLOAT_BITS[dtype].infinity
     groups = rows * COLUMNS // group_size
     tops = _tops(rng, infinity, groups)[:, None]
     # The others of a group are mostly less than two exponents below, as in a trained matrix.
@@ -90,7 +90,10 @@ def _missed(
 ) -> str | None:
     from schemegen.kernels import torch_int
 
-    for position, bad in ((weights.size // 3, INFINITY[dtype]), (weights.size - 1, INFINITY[dtype] + 1)):
+    for position, bad in (
+        (weights.size // 3, FLOAT_BITS[dtype].infinity),
+        (weights.size - 1, FLOAT_BITS[dtype].infinity + 1),
+    ):
         broken = weights.copy()
         broken.flat[position] = bad
         found = torch_int.quantize_int(broken, dtype, num_bits, group_size, *buffers[:2], device)

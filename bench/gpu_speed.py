@@ -16,11 +16,10 @@ import numpy as np
 from bench.compare import file_differences
 from bench.measures import Row
 from bench.process import SCHEME, apply, measured
+from schemegen.runner.lanes import DEVICE_BYTES
 
 MEBIBYTE = 1 << 20
 ROUNDS = 5
-#: Device memory that a run reckons with for each source byte of a batch.
-DEVICE_BYTES = 8
 
 
 def kernels(device: str, mebibytes: int) -> Iterator[Row]:

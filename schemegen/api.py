@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,8 +13,7 @@ from schemegen.catalog import Catalog, load_catalog
 from schemegen.checkpoint import open_checkpoint
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.checkpoint.quantized import refuse_quantized
-from schemegen.checkpoint.source import named_on_hub
-from schemegen.engines import declare
+from schemegen.engines import declare, serve_command
 from schemegen.errors import OutputError, PluginError, UnsupportedError
 from schemegen.inspection import Inspection, look_at
 from schemegen.manifest import Manifest, read_manifest
@@ -25,11 +22,13 @@ from schemegen.planner.rules import ResolvedRule
 from schemegen.policy import Policy
 from schemegen.progress import Progress, Silent
 from schemegen.registry import Registry
+from schemegen.runner.asked import devices_of, revision_of, workers_of
 from schemegen.runner.place import settled
 from schemegen.runner.produce import Order, Produced, produce
 from schemegen.scheme import Format, Scheme
-from schemegen.seal import base_model_id, default_name, hub_id
+from schemegen.seal import argument, base_model_id, default_name, hub_id
 from schemegen.verifier import Report, check_source_headers, verify_folder
+from schemegen.verifier.against import source_of
 
 __all__ = ["Inspection", "Report", "Result", "apply", "inspect", "plan", "verify"]
 
@@ -62,8 +61,11 @@ def plan(
     revision: str | None = None,
 ) -> Plan:
     """Plan a scheme (name, YAML file or object) on a model (Hub id, folder or sample:NAME) from headers alone."""
-    checkpoint = open_checkpoint(str(model), revision)
-    planned, _ = _planned(load_catalog(), scheme, checkpoint, policies)
+    checkpoint = open_checkpoint(str(model), revision_of(revision))
+    catalog = load_catalog()
+    planned, _ = _planned(catalog, scheme, checkpoint, policies)
+    # A plan that no backend can carry out is not worth showing.
+    _check_backends(catalog, planned)
     return replace(planned, notes=checkpoint.notes + planned.notes)
 
 
@@ -90,17 +92,20 @@ def apply(
     Raises a SchemegenError; whatever it is, the output folder is either finished or not there.
     """
     base = None if base_model is None else base_model_id(base_model)
-    catalog, checkpoint = load_catalog(), open_checkpoint(str(model), revision)
+    devices, workers = devices_of(device), workers_of(jobs)
+    catalog, checkpoint = load_catalog(), open_checkpoint(str(model), revision_of(revision))
     planned, architecture = _planned(catalog, scheme, checkpoint, policies)
+    chosen = catalog.backend(backend)
+    _check_backends(catalog, planned, chosen)
     folder = settled(Path(default_name(planned.model_id, planned.scheme.name) if output is None else output))
     order = Order(
         planned,
         checkpoint,
         architecture,
-        catalog.backend(backend),
+        chosen,
         folder,
-        (device,) if isinstance(device, str) else tuple(device),
-        jobs or default_jobs(),
+        devices,
+        workers,
         overwrite,
         restart,
         unindexed,
@@ -122,40 +127,26 @@ def verify(
 
     Raises VerificationError with every finding.
     """
-    place = Path(folder)
+    place, revision, workers = Path(folder), revision_of(revision), workers_of(jobs)
     if not place.is_dir():
         raise OutputError(f"no folder {place}; give the folder that apply wrote")
     manifest = read_manifest(place)
     shown = progress or Silent()
-    checkpoint = None if against is None else _source_of(manifest, str(against), revision)
+    checkpoint = source_of(manifest, None if against is None else str(against), revision)
     planned, architecture = (None, None) if checkpoint is None else _replanned(manifest, checkpoint)
     if checkpoint is not None:
         check_source_headers(manifest, checkpoint)
         checkpoint = checkpoint.fetched(shown)
     report = verify_folder(
-        place,
-        manifest,
-        planned,
-        checkpoint,
-        architecture=architecture,
-        jobs=jobs or default_jobs(),
-        progress=shown,
+        place, manifest, planned, checkpoint, architecture=architecture, jobs=workers, progress=shown
     )
     return report if checkpoint is None else replace(report, notes=checkpoint.notes)
 
 
 def inspect(model: str | Path, *, revision: str | None = None) -> Inspection:
     """What a model is made of, by part and role, from headers alone."""
-    checkpoint = open_checkpoint(str(model), revision)
+    checkpoint = open_checkpoint(str(model), revision_of(revision))
     return look_at(checkpoint, load_catalog().architecture_of(checkpoint.config))
-
-
-def _source_of(manifest: Manifest, against: str, revision: str | None) -> Checkpoint:
-    """The source to compare with; a Hub id means the revision that the output was made from, where it is the same."""
-    named = named_on_hub(against)
-    if revision is None and named is not None and named.revision is None and named.repo == manifest.model_id:
-        revision = manifest.revision
-    return open_checkpoint(against, revision)
 
 
 def _result(order: Order, made: Produced) -> Result:
@@ -169,17 +160,10 @@ def _result(order: Order, made: Produced) -> Result:
         plan.totals.bytes_out,
         made.resumed_bytes,
         made.checks,
-        f"vllm serve {shlex.quote(str(order.output))}",
+        serve_command(argument(str(order.output))),
         checkpoint.notes + plan.notes + made.report,
         tuple(file.name for file in checkpoint.unindexed),
     )
-
-
-def default_jobs() -> int:
-    """One worker for each CPU this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _planned(
@@ -191,7 +175,6 @@ def _planned(
     architecture = catalog.architecture_of(checkpoint.config)
     planned = make_plan(checkpoint, architecture, found, rules)
     declare(planned, architecture)
-    _check_backends(catalog, planned)
     return planned, architecture
 
 
@@ -204,7 +187,7 @@ def _command(
     base_model: str | None,
 ) -> Iterator[str]:
     """The words that make an output again; what is not registered is named as a file."""
-    yield from ("schemegen", "apply", _word(catalog.schemes, plan.scheme), plan.model_id)
+    yield from ("schemegen", "apply", _word(catalog.schemes, plan.scheme), argument(plan.model_id))
     if plan.revision is not None:
         yield from ("--revision", plan.revision)
     for policy in policies:
@@ -222,14 +205,19 @@ def _word(registry: Registry[_Model], found: _Model) -> str:
     return found.name if known else f"{found.name}.yaml"
 
 
-def _check_backends(catalog: Catalog, plan: Plan) -> None:
-    """A plan that no backend can carry out is not worth showing."""
-    for name in dict.fromkeys(tensor.format for tensor in plan.tensors if tensor.format is not None):
-        found = plan.scheme.formats[name]
+def _check_backends(catalog: Catalog, plan: Plan, chosen: GuardedBackend | None = None) -> None:
+    """UnsupportedError for a format that `chosen` refuses, the others asked for the advice alone; else that all do."""
+    for name, found in plan.formats_used.items():
+        if chosen is not None and chosen.refuses(found) is None:
+            continue
         reasons = {backend: _refusal(catalog.backend(backend), found) for backend in catalog.backends.names()}
-        if None not in reasons.values():
+        takers = [backend for backend, reason in reasons.items() if reason is None]
+        if not takers:
             why = "; ".join(f"{backend} {reason}" for backend, reason in reasons.items())
             raise UnsupportedError(f"no backend takes format {name!r} of scheme {plan.scheme.name}: {why}")
+        if chosen is not None:
+            reason = f"it {reasons[chosen.name]}; choose one that takes it: {', '.join(takers)}"
+            raise UnsupportedError(f"backend {chosen.name} refuses format {name!r}: {reason}")
 
 
 def _refusal(backend: GuardedBackend, found: Format) -> str | None:

@@ -103,7 +103,11 @@ class UnsupportedError(SchemegenError):
 
 
 class CheckpointError(SchemegenError):
-    """The source checkpoint is damaged, hostile or incomplete."""
+    """The source checkpoint is damaged, hostile or incomplete: the fault, and the advice that is for a folder only."""
+
+    def __init__(self, fault: str, advice: str = "") -> None:
+        self.fault = fault
+        super().__init__(f"{fault}; {advice}" if advice else fault)
 
 
 class PlanError(SchemegenError):

@@ -8,11 +8,13 @@ from math import gcd, prod
 from typing import Final
 
 from schemegen.errors import UnsupportedError
+from schemegen.kernels.floats import FLOAT_BITS
+from schemegen.kernels.integers import INT_BITS
 from schemegen.scheme import Format, Quantization
 
 #: Bits of every safetensors dtype the planner lays out or reads as a weight.
 DTYPE_BITS: Final = {"I64": 64, "I32": 32, "F32": 32, "BF16": 16, "F16": 16, "I8": 8, "U8": 8, "F8_E4M3": 8}
-WEIGHT_DTYPES: Final = ("BF16", "F16", "F32")
+WEIGHT_DTYPES: Final = tuple(FLOAT_BITS)
 _MOST_PACKED_BITS: Final = 8
 
 
@@ -58,6 +60,36 @@ def refuses(format: Format, dtype: str, rows: int, columns: int) -> str | None:
     if columns % whole:
         return f"width {columns} is not divisible by {whole}, the codes that fill whole 32-bit words"
     return None
+
+
+def plain_integer_fault(format: Format) -> str | None:
+    """Why a format is not plain rounding of weights to symmetric integers, pack-quantized, by their extremes; or None.
+
+    A predicate of whoever computes that and no more: "offers …", "does not offer …".
+    """
+    weights = format.weights
+    if storage_of(format) != "pack-quantized":
+        return f"stores pack-quantized only, not {storage_of(format)}"
+    if format.input_activations or format.output_activations:
+        return "quantizes weights only"
+    if weights.type != "int" or weights.num_bits not in INT_BITS or not weights.symmetric:
+        return f"offers symmetric integers of {INT_BITS[0]} to {INT_BITS[-1]} bits only"
+    if weights.strategy not in ("group", "channel"):
+        return f"offers the strategies group and channel, not {weights.strategy}"
+    return next((f"does not offer {name}" for name, given in _odd_fields(weights).items() if given), None)
+
+
+def _odd_fields(weights: Quantization) -> dict[str, bool]:
+    """What plain rounding has no place for, and whether it is asked for."""
+    return {
+        "narrow_range": weights.narrow_range,
+        "dynamic weights": bool(weights.dynamic),
+        "actorder: it sees no activations": weights.actorder is not None,
+        f"the observer {weights.observer}": weights.observer not in (None, "minmax"),
+        "observer_kwargs": bool(weights.observer_kwargs),
+        "scale_dtype: scales have the dtype of the weights": weights.scale_dtype is not None,
+        "zp_dtype: there is no zero point": weights.zp_dtype is not None,
+    }
 
 
 def pieces(format: Format, dtype: str, rows: int, columns: int) -> tuple[Piece, ...]:

@@ -55,7 +55,7 @@ def hub(hub_server: LoopbackHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """The server, with the client that this process has imported turned to it; nobody waits between tries."""
     from huggingface_hub import constants
 
-    from schemegen.checkpoint.hub import transfer
+    from schemegen.checkpoint.hub import retries
 
     monkeypatch.setattr(constants, "ENDPOINT", hub_server.url)
     template = hub_server.url + "/{repo_id}/resolve/{revision}/{filename}"
@@ -65,7 +65,7 @@ def hub(hub_server: LoopbackHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(constants, "HF_HUB_ETAG_TIMEOUT", 30)
     monkeypatch.setenv("HF_ENDPOINT", hub_server.url)
     monkeypatch.setenv("SCHEMEGEN_CACHE", str(tmp_path / "schemegen"))
-    monkeypatch.setattr(transfer, "WAITS", (0.01, 0.01))
+    monkeypatch.setattr(retries, "WAITS", (0.01, 0.01))
     return hub_server
 
 

@@ -6,17 +6,19 @@ import json
 import os
 import shutil
 from collections import namedtuple
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
 import schemegen
 from bench.compare import file_differences, tensor_differences
-from schemegen import builtin
+from schemegen import api, builtin
 from schemegen.architectures.qwen3_5_moe import QWEN3_5_MOE
+from schemegen.backends.native_rtn import NativeRtn
+from schemegen.checkpoint.local import open_local
 from schemegen.checkpoint.sample import write_sample
 from schemegen.errors import (
     CheckpointError,
@@ -302,7 +304,7 @@ def test_kept_tensors_may_hold_anything(source: Path, tmp_path: Path) -> None:
 def test_free_space_is_checked_first(sample_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10, 9, 1_000_000))
-    with pytest.raises(OutputError, match=r"needs .* GB more and 0.00 GB are free"):
+    with pytest.raises(OutputError, match=r"needs 6\.24 MB more and 1\.00 MB are free"):
         schemegen.apply(KIMI, sample_folder, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
@@ -332,6 +334,52 @@ def test_bad_requests_get_one_sentence_and_write_nothing(
     with pytest.raises(error, match=message):
         call(sample_folder)  # type: ignore[operator]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        *(
+            ({"device": device}, "^device .* names no device")
+            for device in (list[str](), (), 0, None, [0], ["cpu", None])
+        ),
+        *(({"revision": revision}, "^revision .* is no branch") for revision in (5, "", b"main", ["main"])),
+        *(({"base_model": base}, "^base model .* is no Hub id") for base in (5, "", b"a/b", Path("a/b"))),
+        *(({"jobs": jobs}, "^jobs .* is no number") for jobs in (0, -1, "2", 1.5, True)),
+    ],
+)
+def test_arguments_of_another_kind_get_one_sentence(
+    sample_folder: Path, finished: Path, tmp_path: Path, given: dict[str, Any], message: str
+) -> None:
+    calls: list[Callable[[], object]] = [lambda: schemegen.apply(KIMI, sample_folder, tmp_path / "out", **given)]
+    if "revision" in given:
+        calls += [lambda: schemegen.plan(KIMI, sample_folder, **given), lambda: schemegen.inspect("a/b", **given)]
+    if given.keys() & {"revision", "jobs"}:
+        calls += [lambda: schemegen.verify(finished, sample_folder, **given)]
+    for call in calls:
+        with pytest.raises(UnsupportedError, match=message):
+            call()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_devices_may_come_one_by_one(sample_folder: Path, tmp_path: Path) -> None:
+    assert schemegen.apply(KIMI, sample_folder, tmp_path / "out", device=iter(["cpu"])).status == "written"  # type: ignore[arg-type]
+
+
+def test_a_revision_to_compare_with_needs_a_model(finished: Path) -> None:
+    with pytest.raises(UnsupportedError, match="name it with against"):
+        schemegen.verify(finished, revision="main")
+
+
+def test_a_folder_that_looks_like_an_option_is_named_as_a_folder(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source.rename("-dash")
+    result = schemegen.apply(KIMI, "-dash", "-out")
+    assert result.serve == "vllm serve ./-out"
+    card = (result.path / "README.md").read_text()
+    assert f"\nschemegen apply {KIMI} ./-dash\nschemegen verify dash-{KIMI} --against ./-dash\n" in card
 
 
 def test_an_unknown_model_type_is_an_error(source: Path, tmp_path: Path) -> None:
@@ -370,6 +418,50 @@ def test_what_apply_would_refuse_is_refused_by_plan(sample_folder: Path) -> None
     rules = [{"role": "router", "use": "int4"}]
     with pytest.raises(UnsupportedError, match="router"):
         schemegen.plan(schemegen.Scheme.model_validate(kimi | {"policy": rules}), sample_folder)
+
+
+class Guest(NativeRtn):
+    """Another backend, which counts how often it is asked and takes formats that the native one refuses."""
+
+    name = "guest"
+    asked = 0
+
+    def refuses(self, format: schemegen.Format) -> str | None:
+        """Nothing."""
+        self.asked += 1
+        return None
+
+
+@pytest.fixture
+def guest(monkeypatch: pytest.MonkeyPatch) -> Guest:
+    found = Guest()
+    monkeypatch.setattr(builtin, "schemegen_register_backends", hookimpl(lambda: [NativeRtn(), found]))
+    return found
+
+
+def test_backends_that_nobody_chose_are_asked_for_advice_alone(
+    sample_folder: Path, tmp_path: Path, guest: Guest
+) -> None:
+    schemegen.apply(KIMI, sample_folder, tmp_path / "out")
+    assert guest.asked == 0
+    kimi = json.loads(schemegen.plan(KIMI, sample_folder).scheme.model_dump_json())
+    weights = kimi["formats"]["int4"]["weights"] | {"observer": "mse"}
+    scheme = schemegen.Scheme.model_validate(kimi | {"formats": {"int4": {"weights": weights}}})
+    assert schemegen.plan(scheme, sample_folder).formats_used
+    message = r"^backend native-rtn refuses format 'int4': it .*observer.*; choose one that takes it: guest$"
+    with pytest.raises(UnsupportedError, match=message):
+        schemegen.apply(scheme, sample_folder, tmp_path / "other")
+
+
+def test_how_the_source_was_found_is_told_once_and_not_in_the_card(
+    sample_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = replace(open_local(sample_folder), notes=("taken from the cache",))
+    monkeypatch.setattr(api, "open_checkpoint", lambda *_: found)
+    result = schemegen.apply(KIMI, "a/b", tmp_path / "out")
+    assert result.notes.count("taken from the cache") == 1
+    assert schemegen.plan(KIMI, "a/b").notes.count("taken from the cache") == 1
+    assert "taken from the cache" not in (tmp_path / "out/README.md").read_text()
 
 
 def test_inspect_counts_what_is_there(sample_folder: Path, finished: Path) -> None:

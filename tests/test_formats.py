@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schemegen.errors import UnsupportedError
-from schemegen.formats import Piece, pieces, refuses, storage_of
+from schemegen.formats import Piece, pieces, plain_integer_fault, refuses, storage_of
 from schemegen.scheme import Format
 
 
@@ -78,3 +78,29 @@ def test_storage_is_inferred_or_given() -> None:
 def test_unoffered_storage_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="int-quantized"):
         pieces(form(storage="int-quantized"), "BF16", 512, 2048)
+
+
+@pytest.mark.parametrize("fields", [{}, {"observer": "minmax"}, {"strategy": "channel", "group_size": None}], ids=str)
+def test_plain_integers_have_no_fault(fields: dict[str, Any]) -> None:
+    assert [plain_integer_fault(form(**fields, num_bits=bits)) for bits in range(2, 9)] == [None] * 7
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"storage": "int-quantized"}, "stores pack-quantized only, not int-quantized"),
+        ({"num_bits": 9}, "offers symmetric integers of 2 to 8 bits only"),
+        ({"symmetric": False}, "offers symmetric integers of 2 to 8 bits only"),
+        ({"strategy": "tensor", "group_size": None}, "offers the strategies group and channel, not tensor"),
+        ({"narrow_range": True}, "does not offer narrow_range"),
+        ({"dynamic": True}, "does not offer dynamic weights"),
+        ({"actorder": "static"}, "does not offer actorder: it sees no activations"),
+        ({"observer": "mse"}, "does not offer the observer mse"),
+        ({"observer_kwargs": {"maxshrink": 0.1}}, "does not offer observer_kwargs"),
+        ({"scale_dtype": "float32"}, "does not offer scale_dtype: scales have the dtype of the weights"),
+        ({"zp_dtype": "int8"}, "does not offer zp_dtype: there is no zero point"),
+    ],
+    ids=str,
+)
+def test_what_is_not_plain_is_named(fields: dict[str, Any], told: str) -> None:
+    assert plain_integer_fault(form(**fields)) == told

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -129,5 +130,14 @@ def bits(tensor: Any) -> Bits:
     """The bits of a BF16 tensor."""
     import torch
 
-    found: Bits = tensor.contiguous().view(torch.int16).numpy().view(np.uint16)
+    found: Bits = tensor.detach().contiguous().view(torch.int16).numpy().view(np.uint16).copy()
     return found
+
+
+def module_of(name: str, fused: Mapping[str, Sequence[str]]) -> str:
+    """The engine's module that takes a stored tensor: its layer's experts, a fused layer, or the layer of its name."""
+    module = name.rpartition(".")[0]
+    if ".experts." in f"{module}.":
+        return module[: f"{module}.".index(".experts.")] + ".experts"
+    parent, dot, last = module.rpartition(".")
+    return parent + dot + next((layer for layer, members in fused.items() if last in members), last)

@@ -11,10 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-Bits = npt.NDArray[np.uint16]
+from tests_engines.cases import Bits, bits
 
 
 @dataclass(slots=True)
@@ -125,17 +122,10 @@ def _weights(model: Any) -> Iterator[tuple[str, Any]]:
 def _loaded_experts(layer: Any) -> tuple[Bits, Bits]:
     """What the loader has put into a layer, decoded by vLLM's own dequantizer where it is packed."""
     if hasattr(layer, "w13_weight"):
-        return _bits(layer.w13_weight), _bits(layer.w2_weight)
+        return bits(layer.w13_weight), bits(layer.w2_weight)
     from vllm.model_executor.layers.fused_moe.oracle.int_wna16 import _process_weights_emulation_gptq
 
     packed = (layer.w13_weight_packed.data, layer.w2_weight_packed.data)
     scales = (layer.w13_weight_scale.data, layer.w2_weight_scale.data)
     w13, w2, *_ = _process_weights_emulation_gptq(*packed, *scales, None, None)
-    return _bits(w13), _bits(w2)
-
-
-def _bits(tensor: Any) -> Bits:
-    import torch
-
-    found: Bits = tensor.detach().contiguous().view(torch.int16).numpy().view(np.uint16).copy()
-    return found
+    return bits(w13), bits(w2)

@@ -1,10 +1,11 @@
-"""SGLang without a GPU: its matching functions, and from its sources the modules that its classes build.
+"""SGLang without a GPU: its matching functions, and from its sources what its classes build and its server takes.
 
 The package itself cannot be imported without CUDA; the file with the functions can be loaded, the others parsed.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import importlib.util
 import warnings
@@ -14,6 +15,7 @@ from functools import cache
 from importlib.metadata import distribution, version
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 VERSION = version("sglang")
 _CLASSES = {
@@ -64,6 +66,33 @@ def built(class_name: str) -> tuple[Built, ...]:
     """What the class builds under `add_prefix("name", prefix)`, each name once."""
     found = {module.name: module for module in _calls(_class(class_name))}
     return tuple(found.values())
+
+
+def argument_parser() -> argparse.ArgumentParser:
+    """The server's flags as its sources declare them: what takes no value, what takes a number; none shortened."""
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    for path in sorted(_path("arg_groups/fields").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.AnnAssign) and ast.unparse(node.annotation).startswith("A["):
+                _add_field(parser, ast.unparse(node.target), ast.unparse(node.annotation))
+    # The one of the others, which are added by hand, that cards have.
+    assert '"--reasoning-parser"' in _path("server_args.py").read_text()
+    parser.add_argument("--reasoning-parser", choices=_reasoning_parsers())
+    return parser
+
+
+def _add_field(parser: argparse.ArgumentParser, name: str, annotation: str) -> None:
+    if not any(word in annotation for word in ("no_cli=True", "cli_name=", "action=")):
+        kind = annotation.removeprefix("A[").partition(",")[0]
+        taken: dict[str, Any] = {"action": "store_true"} if kind == "bool" else {"type": int if "int" in kind else str}
+        parser.add_argument("--" + name.replace("_", "-"), **taken)
+
+
+def _reasoning_parsers() -> list[str]:
+    tree = ast.parse(_path("parser/reasoning_parser_names.py").read_text())
+    lists = (node.value for node in ast.walk(tree) if isinstance(node, ast.Assign))
+    found: list[str] = ast.literal_eval(next(lists))
+    return found
 
 
 def _calls(node: ast.ClassDef) -> Iterator[Built]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from schemegen.architectures.base import Role
-from tests_engines.cases import Output
+from tests_engines.cases import Output, module_of
 from tests_engines.sglang_source import VERSION, Built, built, fused_layers, matching
 from tests_engines.table import Table
 
@@ -99,14 +99,10 @@ def model_modules(output: Output) -> list[Built]:
 
 def planned_formats(output: Output) -> Formats:
     """By module of SGLang, the formats the plan has for its tensors."""
-    fusion = {member: fused for fused, members in fused_layers().items() for member in members}
+    fused = fused_layers()
     formats: Formats = defaultdict(set)
     for tensor in output.plan.tensors:
-        module = tensor.outputs[0].name.rpartition(".")[0]
-        if ".experts." in f"{module}.":
-            module = f"{module}."[: f"{module}.".index(".experts.")] + ".experts"
-        parent, dot, last = module.rpartition(".")
-        formats[f"{parent}{dot}{fusion.get(last, last)}"].add(tensor.format)
+        formats[module_of(tensor.outputs[0].name, fused)].add(tensor.format)
     return formats
 
 

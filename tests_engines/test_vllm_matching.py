@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from schemegen.architectures.base import Part, Role
 from schemegen.planner import PlannedTensor
-from tests_engines.cases import BITS, GROUP, Output
+from tests_engines.cases import BITS, GROUP, Output, module_of
 from tests_engines.conftest import RunOf
 from tests_engines.running import Lookup, VllmRun
 from tests_engines.table import Table
@@ -18,21 +18,11 @@ NEVER_ASKED = {Role.ROUTER, Role.SHARED_EXPERT_GATE, Role.EMBEDDING, Role.NORM, 
 FORMATS = {None: None, "int4": f"int{BITS} group {GROUP}"}
 
 
-def asked_as(name: str, run: VllmRun) -> str:
-    """The module of vLLM that takes a stored tensor: its layer's experts, a fused layer, or the layer of its name."""
-    module = name.rpartition(".")[0]
-    if ".experts." in f"{module}.":
-        return module[: f"{module}.".index(".experts.")] + ".experts"
-    parent, _, last = module.rpartition(".")
-    fused = next((fused for fused, members in run.fused.items() if last in members), last)
-    return f"{parent}.{fused}" if parent else fused
-
-
 def modules_of(tensor: PlannedTensor, run: VllmRun) -> set[str]:
     """As the trunk asks, and for the one layer that both have as the drafter, which renames nothing, asks too."""
     name = tensor.outputs[0].name
     names = {run.renamed[name], name} if tensor.role is Role.LM_HEAD else {run.renamed[name]}
-    return {asked_as(name, run) for name in names}
+    return {module_of(name, run.fused) for name in names}
 
 
 def planned_formats(output: Output, run: VllmRun) -> Mapping[str, set[str | None]]:

@@ -18,13 +18,14 @@ from pathlib import Path
 import schemegen
 from bench.quality.acceptance import accepted_share, drafts_without_experts
 from bench.quality.divergence import WINDOW, Divergence, compare, predict, windows
-from bench.quality.figures import Known, known_figures
+from bench.quality.figures import Given, given_figures
 from bench.quality.generation import byte_prompts
 
 SCHEMES = ("kimi-k2-int4", "kimi-k2-int4+keep-mtp")
 SOURCE = "BF16"
 WINDOWS = 192
 TEXT = "valid.bin"
+HOW = "--yardstick DIR, or make bench-quality YARDSTICK=DIR"
 HEAD = ("checkpoint", "nats/byte", "KL/byte", "same top", "SQNR dB", "drafts accepted")
 NO_EXPERTS = (
     "The MTP block's routed experts are all zero in this checkpoint: its accepted drafts tell what a scheme did\n"
@@ -44,29 +45,38 @@ class Measured:
 
 def main() -> None:
     """Command line."""
-    chosen = _parser().parse_args()
+    chosen = _chosen()
     os.environ["TQDM_DISABLE"] = "1"
-    if not (chosen.yardstick / TEXT).is_file():
-        raise SystemExit(
-            f"{chosen.yardstick} holds no {TEXT}: name the checkpoint with --yardstick DIR, or in make YARDSTICK=DIR"
-        )
-    # Those of other windows say nothing here.
-    known = known_figures(chosen.yardstick / "README.md") if chosen.windows == WINDOWS else {}
+    # They are of this many windows.
+    given = given_figures(chosen.yardstick / "README.md") if chosen.windows == WINDOWS else {}
     found = []
     print(_line(HEAD), flush=True)
     for measured in _measure(chosen):
         found.append(measured)
-        print(*_rows(measured, known.get(measured.name)), sep="\n", flush=True)
+        print(*_rows(measured, given.get(measured.name)), sep="\n", flush=True)
     if not chosen.no_vllm and drafts_without_experts(chosen.yardstick):
         print(NO_EXPERTS)
     if chosen.json:
         chosen.json.write_text(json.dumps([asdict(measured) for measured in found], indent=2) + "\n")
 
 
+def _chosen(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line, understood; a usage error where it names no yardstick."""
+    parser = _parser()
+    chosen = parser.parse_args(words)
+    if chosen.yardstick is None:
+        parser.error(f"name a checkpoint of bytes: {HOW}")
+    if not (chosen.yardstick / TEXT).is_file():
+        parser.error(f"{chosen.yardstick} holds no {TEXT}; name a checkpoint of bytes that does: {HOW}")
+    return chosen
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.quality", description=__doc__)
     parser.add_argument("schemes", nargs="*", default=SCHEMES, metavar="SCHEME[+POLICY...]")
-    parser.add_argument("--yardstick", type=Path, required=True, help=f"a checkpoint of bytes, beside it {TEXT}")
+    parser.add_argument(
+        "--yardstick", type=Path, nargs="?", metavar="DIR", help=f"a checkpoint of bytes, beside it {TEXT}"
+    )
     parser.add_argument("--windows", type=int, default=WINDOWS, help=f"of {WINDOW} bytes (default %(default)s)")
     parser.add_argument("--no-vllm", action="store_true", help="leave the drafts out")
     parser.add_argument("--json", type=Path, help="write the figures there")
@@ -92,15 +102,15 @@ def _measure(chosen: argparse.Namespace) -> Iterator[Measured]:
             yield measured(name, output.path)
 
 
-def _rows(measured: Measured, known: Known | None) -> list[str]:
-    """The figures, and below them what is known from before."""
+def _rows(measured: Measured, given: Given | None) -> list[str]:
+    """The figures, and below them those that the folder's README gives."""
     found = measured.divergence
     accepted = "-" if measured.accepted is None else f"{measured.accepted:.1f} %"
     figures = (f"{found.nats:.5f}", f"{found.kl:.6f}", f"{found.same_top:.4f}", f"{found.sqnr:.2f}", accepted)
     rows = [_line((measured.name, *figures))]
-    if known is not None:
-        shown = [_shown(known.nats, ".5f"), _shown(known.kl, ".6f"), _shown(known.same_top, ".4f"), "-"]
-        rows.append(_line(("  its README", *shown, _shown(known.accepted, ".1f", " %"))))
+    if given is not None:
+        shown = [_shown(given.nats, ".5f"), _shown(given.kl, ".6f"), _shown(given.same_top, ".4f"), "-"]
+        rows.append(_line(("  in the README", *shown, _shown(given.accepted, ".1f", " %"))))
     return rows
 
 

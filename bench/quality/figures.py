@@ -1,4 +1,4 @@
-"""Earlier figures for the same checkpoint and the same windows, read from its README, to print beside new ones."""
+"""Figures that the README of a checkpoint's folder gives, to print beside measured ones."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+_NUMBER = r"(\d+(?:\.\d+)?)"
+_CELL = rf" *{_NUMBER} *\|"
 #: | checkpoint | nats per byte | KL per byte | same top-1 |
-_ROW = re.compile(r"^\|([^|]+)\|\s*([\d.]+)\s*\|\s*([\d.]+)\s*\|\s*([\d.]+)\s*\|$", re.MULTILINE)
-_SHARE = re.compile(r"([\d.]+) % of the BF16 MTP block's drafts and ([\d.]+) % after ([\w-]+)")
+_ROW = re.compile(rf"^\|([^|\n]+)\|{_CELL}{_CELL}{_CELL} *$", re.ASCII | re.MULTILINE)
+_SHARE = re.compile(rf"{_NUMBER} % of the BF16 MTP block's drafts and {_NUMBER} % after ([\w-]+)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What is known of one checkpoint: nats per byte, KL per byte, share of the same top byte, accepted drafts in %."""
+class Given:
+    """What is given of a checkpoint: nats per byte, KL per byte, share of the same top byte, accepted drafts in %."""
 
     nats: float | None = None
     kl: float | None = None
@@ -21,16 +23,16 @@ class Known:
     accepted: float | None = None
 
 
-def known_figures(readme: Path) -> dict[str, Known]:
+def given_figures(readme: Path) -> dict[str, Given]:
     """By scheme, and for the source by `BF16`; empty where there is no README or none of it is understood."""
-    text = readme.read_text() if readme.is_file() else ""
+    text = readme.read_bytes().decode(errors="replace") if readme.is_file() else ""
     shares: dict[str, float] = {}
     if share := _SHARE.search(text):
         shares = {"BF16": float(share[1]), share[3]: float(share[2])}
     found = {}
     for row in _ROW.finditer(text):
         name = _scheme(row[1])
-        found[name] = Known(float(row[2]), float(row[3]), float(row[4]), shares.get(name))
+        found[name] = Given(float(row[2]), float(row[3]), float(row[4]), shares.get(name))
     return found
 
 

@@ -132,7 +132,8 @@ class Architecture:
     """A model family: the `model_type`s it answers to, its rules in order, what the config promises of layers and
     routed experts, and the regex (without prefix) by which engines are told that a whole part is kept.
 
-    `required` names the tensors outside layers without which there is no model of this config.
+    `required` names the tensors outside layers without which there is no model of this config; `reasoning_parser` is
+    what vLLM and SGLang call the parser of its thoughts.
     """
 
     name: str
@@ -144,6 +145,7 @@ class Architecture:
     part_ignores: Mapping[Part, str]
     reference: str = ""
     required: Callable[[Config], tuple[str, ...]] = _nothing
+    reasoning_parser: str | None = None
 
     def __post_init__(self) -> None:
         """UnsupportedError for a pattern that is no regular expression: here, not at the first tensor."""

@@ -117,4 +117,5 @@ QWEN3_5_MOE: Final = Architecture(
     part_ignores={Part.VISION: _VISUAL, Part.MTP: r"mtp\..*"},
     reference="https://huggingface.co/Qwen/Qwen3.6-35B-A3B",
     required=_required,
+    reasoning_parser="qwen3",
 )

@@ -6,10 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
+from operator import index as as_int
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from schemegen.errors import CheckpointError
+from schemegen.kernels.floats import first_nonfinite
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,9 +59,8 @@ class Reader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a backend asks for before a run: the source as a folder on disk, and bytes of scratch space."""
+    """What a backend asks for before a run: bytes of scratch space. The source is a folder on disk by then."""
 
-    source_folder: bool = False
     scratch_bytes: int = 0
 
 
@@ -83,13 +84,16 @@ class Backend(ABC):
     """A way to quantize. Instances serve one run; `quantize_chunk` is called from several threads at once.
 
     `versions` names the distributions whose versions go on record: those whose code decides the bits. `devices` are the
-    kinds of device it computes on, cpu or cuda; a worker of `cuda:1` calls it with its own stream as torch's current.
+    kinds of device it computes on, cpu or cuda. A worker of `cuda:1` calls `quantize_batch` with its own stream as
+    torch's current; of a backend without one, chunks are asked for as on a CPU, and `prepare` alone uses devices.
+    `same_bits_as` is the program whose bits these are, as tests show.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str] = ""
     versions: ClassVar[tuple[str, ...]] = ()
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
+    same_bits_as: ClassVar[str | None] = None
 
     @abstractmethod
     def refuses(self, format: Format) -> str | None:
@@ -108,12 +112,11 @@ class Backend(ABC):
         """Fill every buffer of `out` for the chunk."""
 
     def quantize_batch(self, job: Job, batch: Batch) -> None:
-        """Fill the buffers of a batch; called instead of `quantize_chunk` on devices that are not the CPU."""
-        for chunk, out in zip(batch.chunks, batch.parts, strict=True):
-            self.quantize_chunk(job, chunk, out)
+        """Fill the buffers of a batch. Backends that compute chunks on other devices than the CPU have it."""
+        raise NotImplementedError
 
-    def recorded(self) -> tuple[str, ...]:
-        """The distributions to record of this run, after the last chunk: `versions`, unless the run knows better."""
+    def recorded(self, plan: Plan) -> tuple[str, ...]:
+        """The distributions to record of a run: `versions`, unless the plan narrows them down."""
         return self.versions
 
     def report(self) -> tuple[str, ...]:
@@ -131,6 +134,8 @@ class WeightBackend(Backend):
     def quantize(self, weights: Weights, format: Format, out: Buffers) -> None:
         """Fill all of `out` from `weights`, on `weights.device`; raise NonFiniteWeight for NaN or infinity.
 
+        A scale that is NaN, infinite or zero is refused.
+
         Large matrices come in row blocks, and batches as rows of one matrix: no row may depend on another. Buffers come
         as the last chunk left them, without what the plan knows already (`weight_shape`).
         pack-quantized: `weight_packed` holds 32-bit words along the columns, lowest bits first, each code with
@@ -146,14 +151,12 @@ class WeightBackend(Backend):
         self._quantize(job, batch.chunks, batch.out)
 
     def _quantize(self, job: Job, chunks: tuple[Chunk, ...], out: Buffers) -> None:
+        weights = job.read(*chunks)
         try:
-            self.quantize(job.read(*chunks), job.plan.format_of(chunks[0].tensor), out)
+            self.quantize(weights, job.plan.format_of(chunks[0].tensor), out)
         except NonFiniteWeight as fault:
-            chunk, index = _located(chunks, fault.index)
-            raise CheckpointError(
-                f"tensor {chunk.tensor.name} holds NaN or infinity at {position_of(chunk, index)}; "
-                "a weight to quantize must be finite: mend the source, or keep the tensor with a policy"
-            ) from None
+            chunk, index = _located(chunks, _checked(fault, weights))
+            raise nonfinite(chunk, index) from None
 
 
 class NonFiniteWeight(Exception):
@@ -162,6 +165,16 @@ class NonFiniteWeight(Exception):
     def __init__(self, index: int) -> None:
         super().__init__(index)
         self.index = index
+
+
+def _checked(fault: NonFiniteWeight, weights: Weights) -> int:
+    """The fault's index; ValueError, which is the backend's, where there is no weight or a finite one."""
+    index, items = as_int(fault.index), weights.bits.reshape(-1)
+    if not 0 <= index < items.size:
+        raise ValueError(f"NonFiniteWeight({index}) of {items.size} weights")
+    if first_nonfinite(items[index : index + 1], weights.dtype) < 0:
+        raise ValueError(f"NonFiniteWeight({index}), where the weight is finite")
+    return index
 
 
 def _located(chunks: tuple[Chunk, ...], index: int) -> tuple[Chunk, int]:
@@ -173,7 +186,15 @@ def _located(chunks: tuple[Chunk, ...], index: int) -> tuple[Chunk, int]:
     return chunks[-1], index
 
 
-def position_of(chunk: Chunk, index: int) -> list[int]:
+def nonfinite(chunk: Chunk, index: int) -> CheckpointError:
+    """What to raise where a chunk's item is NaN or infinite: the tensor, and the item's place in it."""
+    return CheckpointError(
+        f"tensor {chunk.tensor.name} holds NaN or infinity at {_position_of(chunk, index)}; "
+        "a weight to quantize must be finite: mend the source, or keep the tensor with a policy"
+    )
+
+
+def _position_of(chunk: Chunk, index: int) -> list[int]:
     """The place of a chunk's item in its source tensor, one number a dimension."""
     matrix, row = chunk.first
     rows, columns = chunk.tensor.matrix_shape

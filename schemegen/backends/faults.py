@@ -15,9 +15,11 @@ _MEMORY: Final = (
     "CUDA out of memory",
     "CUDA error: out of memory",
     "CUDA_ERROR_OUT_OF_MEMORY",
-    "can't allocate memory",
 )
+#: torch's CPU.
+_HOST_MEMORY: Final = "can't allocate memory"
 _DEVICE: Final = ("CUDA error", "CUDA driver error", "CUDNN_STATUS", "CUBLAS_STATUS", "HIP error")
+_FULL: Final = "has not enough free memory; run the same command again to go on, with fewer --jobs or another --device"
 _MOST_SHOWN: Final = 120
 
 
@@ -27,16 +29,26 @@ def device_faults(job: Job) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if told := _told(error):
+        if told := _told(error, job):
             raise OutputError(f"{job.device} {told}") from error
         raise
 
 
-def _told(error: Exception) -> str | None:
-    kind, text = type(error).__name__, str(error)
-    if kind == "OutOfMemoryError" or (isinstance(error, RuntimeError) and any(words in text for words in _MEMORY)):
-        return "has not enough free memory; run the same command again to go on, with fewer --jobs or another --device"
-    if kind == "AcceleratorError" or (isinstance(error, RuntimeError) and any(words in text for words in _DEVICE)):
+def _told(error: Exception, job: Job) -> str | None:
+    """What to say of an error that torch raises for the job's device; None for any other."""
+    if not isinstance(error, RuntimeError):
+        return None
+    if _HOST_MEMORY in str(error):
+        return _FULL
+    told = _of_gpu(type(error).__name__, str(error))
+    # On a CPU nobody but the backend can have raised it.
+    return told if told is None or job.device != "cpu" else None
+
+
+def _of_gpu(kind: str, text: str) -> str | None:
+    if kind == "OutOfMemoryError" or any(words in text for words in _MEMORY):
+        return _FULL
+    if kind == "AcceleratorError" or any(words in text for words in _DEVICE):
         first = text.partition("\n")[0][:_MOST_SHOWN]
         return f"failed ({first}); run the same command again to go on, with --device cpu if it fails again"
     return None

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from schemegen.backends.base import Backend, Batch, Buffers, Job, Needs
 from schemegen.backends.faults import device_faults
-from schemegen.errors import PluginError, SchemegenError
+from schemegen.errors import OutputError, PluginError, SchemegenError, shortened
+from schemegen.kernels.floats import FLOAT_BITS
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from schemegen.planner import Chunk, Plan
     from schemegen.scheme import Format
 
 _T = TypeVar("_T")
+_KINDS: Final = ("cpu", "cuda")
+_FULL_DISK: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 class GuardedBackend:
@@ -35,7 +42,10 @@ class GuardedBackend:
     def needs(self, plan: Plan) -> Needs:
         """What the run needs beyond memory."""
         with self._blamed("needs"):
-            return self._typed("needs", self.backend.needs(plan), (Needs,))
+            needs = self._typed("needs", self.backend.needs(plan), (Needs,))
+        if type(needs.scratch_bytes) is not int or needs.scratch_bytes < 0:
+            raise self._error(f"needs asks for {shortened(repr(needs.scratch_bytes))} bytes of scratch space")
+        return needs
 
     def prepare(self, job: Job) -> None:
         """Load, compile or calibrate."""
@@ -43,35 +53,57 @@ class GuardedBackend:
             self.backend.prepare(job)
 
     def quantize_chunk(self, job: Job, chunk: Chunk, out: Buffers) -> None:
-        """Fill every buffer of `out`; the mapping itself cannot be changed."""
+        """Fill every buffer of `out`; neither the mapping nor an array's shape can be changed."""
         with self._blamed("quantize_chunk"), device_faults(job):
-            self.backend.quantize_chunk(job, chunk, MappingProxyType(dict(out)))
+            self.backend.quantize_chunk(job, chunk, _lent(out))
+        self._check_scales(chunk, out)
 
     def quantize_batch(self, job: Job, batch: Batch) -> None:
-        """Fill every buffer of the batch; the mappings themselves cannot be changed."""
-        parts = tuple(MappingProxyType(dict(out)) for out in batch.parts)
+        """Fill every buffer of the batch; neither the mappings nor an array's shape can be changed."""
         with self._blamed("quantize_batch"), device_faults(job):
-            self.backend.quantize_batch(job, Batch(batch.chunks, MappingProxyType(dict(batch.out)), parts))
+            self.backend.quantize_batch(job, Batch(batch.chunks, _lent(batch.out), tuple(map(_lent, batch.parts))))
+        for chunk, out in zip(batch.chunks, batch.parts, strict=True):
+            self._check_scales(chunk, out)
 
     def report(self) -> tuple[str, ...]:
         """Remarks for the card."""
         with self._blamed("report"):
             return self._names("report", self.backend.report())
 
-    def versions(self) -> Mapping[str, str]:
-        """The versions of the distributions that decide the bits."""
-        try:
-            return {name: version(name) for name in self._recorded()}
-        except PackageNotFoundError as error:
-            raise self._error(f"versions names {error.name}, which is not installed") from None
+    def versions(self, plan: Plan) -> Mapping[str, str]:
+        """The versions of the distributions that decide the plan's bits."""
+        with self._blamed("recorded"):
+            names = self._names("recorded", self.backend.recorded(plan))
+            try:
+                return {name: self._typed("version", version(name), (str,)) for name in names}
+            except PackageNotFoundError as error:
+                raise self._error(f"versions names {error.name}, which is not installed") from None
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether it is the backend that computes on devices, chunk by chunk, and not its `prepare` alone."""
+        return type(self.backend).quantize_batch is not Backend.quantize_batch
+
+    @property
+    def same_bits_as(self) -> str | None:
+        """The program whose bits these are."""
+        with self._blamed("same_bits_as"):
+            return self._typed("same_bits_as", self.backend.same_bits_as, (str, type(None)))
 
     def devices(self) -> tuple[str, ...]:
         """The kinds of device it computes on."""
-        return self._names("devices", self.backend.devices)
+        with self._blamed("devices"):
+            kinds = self._names("devices", self.backend.devices)
+        if not kinds or not set(kinds) <= set(_KINDS):
+            raise self._error(f"devices is {shortened(repr(kinds))}, and must name {' or '.join(_KINDS)}, or both")
+        return kinds
 
-    def _recorded(self) -> tuple[str, ...]:
-        with self._blamed("recorded"):
-            return self._names("recorded", self.backend.recorded())
+    def _check_scales(self, chunk: Chunk, out: Buffers) -> None:
+        """Scales by which no weight can be decoded are the backend's fault: weights it takes are finite."""
+        scales = out.get("weight_scale")
+        dtype = next((piece.dtype for piece in chunk.tensor.pieces if piece.suffix == "weight_scale"), "")
+        if scales is not None and dtype in FLOAT_BITS and _is_unusable(scales, dtype):
+            raise self._error(f"it wrote a scale of tensor {chunk.tensor.name} that is NaN, infinite or zero")
 
     def _names(self, call: str, values: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(self._typed(call, value, (str,)) for value in self._typed(call, values, (tuple,)))
@@ -88,7 +120,25 @@ class GuardedBackend:
     def _blamed(self, call: str) -> Iterator[None]:
         try:
             yield
-        except (SchemegenError, MemoryError, OSError):
+        except (SchemegenError, MemoryError, KeyboardInterrupt):
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if isinstance(error, OSError) and error.errno in _FULL_DISK:
+                raise OutputError(
+                    f"backend {self.name} cannot write ({error}); make room and run the same command again to go on"
+                ) from error
             raise self._error(f"{call} raised {type(error).__name__}: {error}") from error
+
+
+def _lent(out: Buffers) -> Buffers:
+    """The same memory, in arrays whose shape, strides and dtype are the guest's own to set."""
+    return MappingProxyType({suffix: items.view() for suffix, items in out.items()})
+
+
+def _is_unusable(scales: NDArray[np.unsignedinteger[Any]], dtype: str) -> bool:
+    """Whether a scale is NaN, infinite or zero."""
+    if not scales.size:
+        return False
+    bits = FLOAT_BITS[dtype]
+    sizes = scales & scales.dtype.type(bits.magnitude)
+    return not 0 < int(sizes.min()) <= int(sizes.max()) < bits.infinity

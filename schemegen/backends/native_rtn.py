@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from schemegen.backends.base import Buffers, Job, NonFiniteWeight, WeightBackend, Weights
-from schemegen.formats import group_of, storage_of
-from schemegen.kernels.integers import INSTALL_TORCH, INT_BITS, has_torch, is_fused, quantize_int
+from schemegen.formats import group_of, plain_integer_fault
+from schemegen.kernels.integers import is_fused, quantize_int, torch_fault
 
 if TYPE_CHECKING:
     from schemegen.planner import Plan
@@ -24,24 +24,15 @@ class NativeRtn(WeightBackend):
     summary: ClassVar[str] = "round to nearest, data-free: fused CPU kernels, or torch on a GPU"
     versions: ClassVar[tuple[str, ...]] = ("numba", "numpy")
     devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
-
-    def __init__(self) -> None:
-        self._recorded = self.versions
+    same_bits_as: ClassVar[str | None] = "llm-compressor"
 
     def refuses(self, format: Format) -> str | None:
         """Why the format cannot be computed here, or None."""
-        if storage_of(format) != "pack-quantized":
-            return f"stores pack-quantized only, not {storage_of(format)}"
-        if format.input_activations or format.output_activations:
-            return "quantizes weights only"
-        return _weights_fault(format.weights)
+        return plain_integer_fault(format) or _torch_fault(format.weights)
 
     def prepare(self, job: Job) -> None:
         """Load, at the very first run compile, the kernels that the plan needs."""
-        kernels = set(_kernels(job.plan))
-        fused = {(dtype, bits, group) for dtype, bits, group in kernels if is_fused(bits, group)}
-        # What decides the bits, whatever computes them: the fused kernels for all that they know, torch for the rest.
-        self._recorded = (*(["numba"] if fused else []), "numpy", *(["torch"] if kernels - fused else []))
+        fused = {kernel for kernel in _kernels(job.plan) if is_fused(*kernel[1:])}
         if job.device == "cpu" and fused:
             from schemegen.kernels.cpu import warm_up
 
@@ -64,9 +55,10 @@ class NativeRtn(WeightBackend):
         if fault >= 0:
             raise NonFiniteWeight(fault)
 
-    def recorded(self) -> tuple[str, ...]:
-        """numba, torch or both, by what the plan's formats are rounded with."""
-        return self._recorded
+    def recorded(self, plan: Plan) -> tuple[str, ...]:
+        """What decides the bits on any device: the fused kernels for all that they know, torch for the rest."""
+        fused = {is_fused(bits, group) for _, bits, group in _kernels(plan)}
+        return (*(["numba"] if True in fused else []), "numpy", *(["torch"] if False in fused else []))
 
 
 def _kernels(plan: Plan) -> Iterator[tuple[str, int, int]]:
@@ -77,25 +69,11 @@ def _kernels(plan: Plan) -> Iterator[tuple[str, int, int]]:
             yield tensor.source.dtype, weights.num_bits, group_of(weights, tensor.matrix_shape[1])
 
 
-def _weights_fault(weights: Quantization) -> str | None:
-    if weights.type != "int" or weights.num_bits not in INT_BITS or not weights.symmetric:
-        return f"offers symmetric integers of {INT_BITS[0]} to {INT_BITS[-1]} bits only"
-    if weights.strategy not in ("group", "channel"):
-        return f"offers the strategies group and channel, not {weights.strategy}"
-    odd = {
-        "narrow_range": weights.narrow_range,
-        "dynamic": weights.dynamic,
-        "actorder": weights.actorder is not None,
-        "observer": weights.observer not in (None, "minmax"),
-        "observer_kwargs": bool(weights.observer_kwargs),
-        "scale_dtype": weights.scale_dtype is not None,
-        "zp_dtype": weights.zp_dtype is not None,
-    }
-    if name := next((name for name, given in odd.items() if given), None):
-        return f"does not offer {name} yet"
-    if not is_fused(weights.num_bits, weights.group_size) and not has_torch():
-        return f"computes {_described(weights)} with torch, which is not installed: {INSTALL_TORCH}"
-    return None
+def _torch_fault(weights: Quantization) -> str | None:
+    if is_fused(weights.num_bits, weights.group_size):
+        return None
+    fault = torch_fault()
+    return None if fault is None else f"computes {_described(weights)} with torch, which {fault}"
 
 
 def _described(weights: Quantization) -> str:

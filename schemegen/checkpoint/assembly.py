@@ -39,7 +39,7 @@ def assemble(contents: Contents, root: Path, model_id: str, revision: str | None
     check_headers(index, headers)
     tensors = tuple(tensor for header in headers for tensor in header.tensors)
     if not tensors:
-        raise CheckpointError(f"{', '.join(index.shards)} holds no tensor; download the model again")
+        raise CheckpointError(f"{', '.join(index.shards)} holds no tensor", "download the model again")
     taken = {CONFIG_NAME, *index.shards, *filter(None, [index.name])}
     side_files, unindexed = sort_files(contents.files, taken, contents.header)
     return Checkpoint(

@@ -12,7 +12,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
-from schemegen.checkpoint.model import TensorHeader
+from schemegen.checkpoint.model import Shard, TensorHeader
 from schemegen.checkpoint.reading import MAX_JSON_BYTES, opened, parse_object, reading, require_file
 from schemegen.digests import digest
 from schemegen.errors import CheckpointError
@@ -57,12 +57,14 @@ class Header:
 
 def read_header(path: Path, shard: str) -> Header:
     """The header of the file at `path`, every rule of the format checked; CheckpointError names `shard`."""
-    what = f"shard {shard!r}"
-    require_file(path, what)
-    with reading(what), opened(path) as fd:
-        status = os.fstat(fd)
-        raw = _raw_header(fd, status.st_size, shard)
+    raw, status = _begun(path, shard)
     return parse_header(raw, shard, status.st_size, status.st_mtime_ns)
+
+
+def header_stamp(path: Path, shard: str) -> Shard:
+    """What tells one file at `path` from another: size, time and header digest, the header itself not looked at."""
+    raw, status = _begun(path, shard)
+    return Shard(shard, status.st_size, status.st_mtime_ns, digest([raw]))
 
 
 def parse_header(raw: bytes, shard: str, size: int, mtime_ns: int = 0) -> Header:
@@ -84,15 +86,15 @@ def header_bytes(first: bytes, size: int, shard: str) -> int:
     if first.startswith(_LFS_POINTER):
         raise CheckpointError(f"{what} is a Git LFS pointer, not the weights; run 'git lfs pull' in its folder")
     if len(first) < _LENGTH_BYTES:
-        raise CheckpointError(f"{what} is {size} bytes long, too short for a header; {_AGAIN}")
+        raise CheckpointError(f"{what} is {size} bytes long, too short for a header", _AGAIN)
     length = int.from_bytes(first[:_LENGTH_BYTES], "little")
     if length > MAX_JSON_BYTES:
         raise CheckpointError(
-            f"{what} announces a header of {length:,} bytes; safetensors allows {MAX_JSON_BYTES:,}; {_AGAIN}"
+            f"{what} announces a header of {length:,} bytes; safetensors allows {MAX_JSON_BYTES:,}", _AGAIN
         )
     missing = _LENGTH_BYTES + length - size
     if missing > 0:
-        raise CheckpointError(f"{what} ends within its header: {missing:,} bytes are missing; {_AGAIN}")
+        raise CheckpointError(f"{what} ends within its header: {missing:,} bytes are missing", _AGAIN)
     return _LENGTH_BYTES + length
 
 
@@ -107,6 +109,15 @@ def _collection_paused() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+
+
+def _begun(path: Path, shard: str) -> tuple[bytes, os.stat_result]:
+    """The length word and the header's bytes of a file, and the file's status."""
+    what = f"shard {shard!r}"
+    require_file(path, what)
+    with reading(what), opened(path) as fd:
+        status = os.fstat(fd)
+        return _raw_header(fd, status.st_size, shard), status
 
 
 def _raw_header(fd: int, size: int, shard: str) -> bytes:
@@ -125,7 +136,7 @@ def _parse(raw: bytes, what: str) -> dict[str, Any]:
     try:
         text = str(memoryview(raw)[_LENGTH_BYTES:], "utf-8")
     except UnicodeDecodeError as error:
-        raise CheckpointError(f"{what} is not UTF-8 (byte {error.start}); {_AGAIN}") from error
+        raise CheckpointError(f"{what} is not UTF-8 (byte {error.start})", _AGAIN) from error
     # "-0" is no unsigned number to safetensors, but 0 to Python.
     if b"\\" not in raw and b"-0" not in raw:
         entries = parse_object(text, what, unique=False, parse_float=_refuse, parse_constant=_refuse)
@@ -157,7 +168,7 @@ def _metadata(value: Any, what: str) -> Mapping[str, str]:
     if value is None:
         return {}
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-        raise CheckpointError(f"the header of {what} has a __metadata__ that does not map text to text; {_AGAIN}")
+        raise CheckpointError(f"the header of {what} has a __metadata__ that does not map text to text", _AGAIN)
     return value
 
 
@@ -230,10 +241,10 @@ def _elements(shape: Any) -> int | None:
 
 def _check_end(shard: str, end: int, size: int) -> None:
     if end > size:
-        raise CheckpointError(f"shard {shard!r} is cut short: {end - size:,} of {end:,} bytes are missing; {_AGAIN}")
+        raise CheckpointError(f"shard {shard!r} is cut short: {end - size:,} of {end:,} bytes are missing", _AGAIN)
     if end < size:
-        raise CheckpointError(f"shard {shard!r} has {size - end:,} bytes after its last tensor; {_AGAIN}")
+        raise CheckpointError(f"shard {shard!r} has {size - end:,} bytes after its last tensor", _AGAIN)
 
 
 def _fault(shard: str, name: str, message: str) -> CheckpointError:
-    return CheckpointError(f"shard {shard!r}: tensor {name!r}: {message}; the file is damaged, {_AGAIN}")
+    return CheckpointError(f"shard {shard!r}: tensor {name!r}: {message}; the file is damaged", _AGAIN)

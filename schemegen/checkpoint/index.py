@@ -47,7 +47,7 @@ def read_index(files: Iterable[str], text: Callable[[str, str], str]) -> Index:
     shards = tuple(sorted(set(weight_map.values())))
     for shard in shards:
         if shard not in names:
-            raise CheckpointError(f"{_WHAT} names {shard!r}, which is not there; download it again")
+            raise CheckpointError(f"{_WHAT} names {shard!r}, which is not there", "download it again")
     return Index(INDEX_NAME, metadata, shards, weight_map)
 
 
@@ -65,10 +65,10 @@ def _single_file(names: set[str]) -> str:
         return SINGLE_NAME
     found = sorted(name for name in names if name.lower().endswith(".safetensors") and "/" not in name)
     if not found:
-        raise CheckpointError(f"the folder has no {INDEX_NAME} and no safetensors file; download the model's weights")
+        raise CheckpointError(f"the folder has no {INDEX_NAME} and no safetensors file", "download the model's weights")
     if len(found) > 1:
         listed = ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
-        raise CheckpointError(f"the folder has {listed}, but no {INDEX_NAME}, which decides; download the index too")
+        raise CheckpointError(f"the folder has {listed}, but no {INDEX_NAME}, which decides", "download the index too")
     _refuse_part(found[0])
     return found[0]
 
@@ -93,12 +93,12 @@ def _refuse_part(name: str) -> None:
 
 def _weight_map(value: Any) -> Mapping[str, str]:
     if not isinstance(value, dict) or not value:
-        raise CheckpointError(f"{_WHAT} has no weight_map that names the shard of each tensor; download it again")
+        raise CheckpointError(f"{_WHAT} has no weight_map that names the shard of each tensor", "download it again")
     for tensor, shard in value.items():
         if not isinstance(shard, str) or not is_plain(shard):
             raise CheckpointError(
-                f"{_WHAT} puts tensor {tensor!r} into {shard!r}, which is no plain file name within the folder; "
-                "do not trust this checkpoint, or download it again"
+                f"{_WHAT} puts tensor {tensor!r} into {shard!r}, which is no plain file name within the folder",
+                "do not trust this checkpoint, or download it again",
             )
     return value
 
@@ -122,7 +122,7 @@ def check_headers(index: Index, headers: Iterable[Header]) -> None:
             del expected[tensor.name]
     for name, shard in expected.items():
         raise CheckpointError(
-            f"{_WHAT} puts tensor {name!r} into {shard!r}, which does not hold it; download both again"
+            f"{_WHAT} puts tensor {name!r} into {shard!r}, which does not hold it", "download both again"
         )
 
 
@@ -132,5 +132,5 @@ def _check_place(tensor: str, shard: str, weight_map: Mapping[str, str]) -> None
         return
     says = "does not name it" if named is None else f"puts it into {named!r}"
     raise CheckpointError(
-        f"tensor {tensor!r} stands in {shard!r}, but {_WHAT} {says}; download index and shards of one revision"
+        f"tensor {tensor!r} stands in {shard!r}, but {_WHAT} {says}", "download index and shards of one revision"
     )

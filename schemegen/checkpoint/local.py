@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
 
 from schemegen.checkpoint.assembly import CONFIG_NAME, assemble
-from schemegen.checkpoint.headers import Header, read_header
-from schemegen.checkpoint.model import Checkpoint
+from schemegen.checkpoint.headers import Header, header_stamp, read_header
+from schemegen.checkpoint.hub_cache import SNAPSHOTS, blob_folders, model_folder, repo_of
+from schemegen.checkpoint.model import Checkpoint, Shard
 from schemegen.checkpoint.reading import read_text, reading, require_utf8
 from schemegen.checkpoint.tree import find_files, find_named
 from schemegen.errors import CheckpointError
-
-_CACHE_PREFIX: Final = "models--"
-_SHARED_MARKER: Final = ".huggingface-shared-blobs"
-"""What huggingface_hub leaves in the folder where the repositories of one cache share their blobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,33 +36,44 @@ def open_local(folder: Path) -> Checkpoint:
     """The checkpoint in `folder`, told by its headers alone; CheckpointError for all that is damaged or hostile."""
     root = _resolved(folder)
     _require_config(root)
-    cache = _cache_folder(root)
-    model_id = _hub_id(cache) if cache else root.name or "model"
+    cache = model_folder(folder)
+    model_id = (cache and repo_of(cache.name)) or root.name or "model"
     for name in (model_id, root.name):
         require_utf8(name, "folder", "rename the folder")
-    files = find_files(root, *_blobs(cache))
+    files = find_files(root, *blob_folders(cache))
     return assemble(Folder(root, files), root, model_id, root.name if cache else None)
 
 
-def open_snapshot(snapshot: Path, names: Collection[str], model_id: str) -> Checkpoint:
-    """The checkpoint of these files of a Hub cache's snapshot, whatever else lies there."""
+def on_disk(checkpoint: Checkpoint, names: Collection[str], snapshot: Path) -> Checkpoint | None:
+    """The checkpoint, known from headers, with its files in a Hub cache's snapshot; None where others lie there.
+
+    CheckpointError for what is not there, or leads out of the cache.
+    """
     root = _resolved(snapshot)
-    files = find_named(root, names, *_blobs(_cache_folder(root)))
-    return assemble(Folder(root, files), root, model_id, root.name)
+    sizes = find_named(root, names, *blob_folders(model_folder(snapshot)))
+    shards = _stamped(root, checkpoint.shards)
+    same = (
+        tuple(replace(shard, mtime_ns=0) for shard in shards) == checkpoint.shards
+        and all(sizes[file.name] == file.size for file in checkpoint.side_files)
+        and read_text(root / CONFIG_NAME, CONFIG_NAME) == checkpoint.config_text
+    )
+    return replace(checkpoint, root=root, shards=shards, remote=None) if same else None
 
 
-def _cache_folder(root: Path) -> Path | None:
-    """The Hub cache's folder of the model where `root` is one of its snapshots."""
-    cache = root.parent.parent
-    return cache if root.parent.name == "snapshots" and cache.name.startswith(_CACHE_PREFIX) else None
+def changed_shards(checkpoint: Checkpoint, snapshot: Path) -> list[str]:
+    """The shards whose headers in the snapshot are not those that the checkpoint was known by."""
+    return [
+        shard.name
+        for shard in checkpoint.shards
+        if tuple(replace(found, mtime_ns=0) for found in _stamped(snapshot, (shard,))) != (shard,)
+    ]
 
 
-def _blobs(cache: Path | None) -> list[Path]:
-    """Where the links of a Hub cache's snapshot may lead."""
-    if cache is None:
-        return []
-    shared = cache.parent / "blobs"
-    return [cache / "blobs", *([shared] if (shared / _SHARED_MARKER).is_file() else [])]
+def _stamped(root: Path, shards: tuple[Shard, ...]) -> tuple[Shard, ...]:
+    """The shards as they lie there; none where one of them is no safetensors file any more."""
+    with suppress(CheckpointError):
+        return tuple(header_stamp(root / shard.name, shard.name) for shard in shards)
+    return ()
 
 
 def _resolved(folder: Path) -> Path:
@@ -85,10 +93,6 @@ def _require_config(root: Path) -> None:
     if CONFIG_NAME in names:
         return
     hint = "download the model again, or give the folder that holds it"
-    if root.name.startswith(_CACHE_PREFIX) and "snapshots" in names:
+    if repo_of(root.name) is not None and SNAPSHOTS in names:
         hint = "it is a Hub cache: give one of the folders in its snapshots"
     raise CheckpointError(f"folder {root.name!r} has no {CONFIG_NAME}; {hint}")
-
-
-def _hub_id(cache: Path) -> str:
-    return cache.name.removeprefix(_CACHE_PREFIX).replace("--", "/")

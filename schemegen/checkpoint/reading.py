@@ -59,14 +59,14 @@ def read_text(path: Path, what: str) -> str:
     require_file(path, what)
     with reading(what):
         if path.stat().st_size > MAX_JSON_BYTES:
-            raise CheckpointError(f"{what} is larger than {MAX_JSON_BYTES:,} bytes; download it again")
+            raise CheckpointError(f"{what} is larger than {MAX_JSON_BYTES:,} bytes", "download it again")
         raw = path.read_bytes()
     if raw.startswith(_BOM):
         raise CheckpointError(f"{what} begins with a byte order mark, which loaders refuse; save it as plain UTF-8")
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
-        raise CheckpointError(f"{what} is not UTF-8 (byte {error.start}); download it again") from error
+        raise CheckpointError(f"{what} is not UTF-8 (byte {error.start})", "download it again") from error
 
 
 def parse_object(
@@ -92,11 +92,11 @@ def parse_object(
         if "\\" in text:
             _require_whole_characters(value)
     except RecursionError as error:
-        raise CheckpointError(f"{what} is nested too deeply; download it again") from error
+        raise CheckpointError(f"{what} is nested too deeply", "download it again") from error
     except ValueError as error:
-        raise CheckpointError(f"{what} cannot be read as JSON ({error}); download it again") from error
+        raise CheckpointError(f"{what} cannot be read as JSON ({error})", "download it again") from error
     if not isinstance(value, dict):
-        raise CheckpointError(f"{what} holds no JSON object; download it again")
+        raise CheckpointError(f"{what} holds no JSON object", "download it again")
     return value
 
 

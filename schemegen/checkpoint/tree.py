@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from schemegen.checkpoint.hub_cache import is_blob
 from schemegen.checkpoint.reading import reading, require_utf8
 from schemegen.errors import CheckpointError
 
@@ -90,7 +91,7 @@ def _check_link(path: Path, name: str, allowed: list[Path]) -> None:
         target = path.resolve(strict=True)
     except (OSError, RuntimeError) as error:
         raise CheckpointError(f"link {name!r} leads nowhere; download the file again or remove the link") from error
-    if not any(target.is_relative_to(folder) for folder in allowed):
+    if not any(is_blob(target, folder) for folder in allowed):
         raise CheckpointError(
             f"link {name!r} leads out of the checkpoint; put the file itself there or remove the link"
         )

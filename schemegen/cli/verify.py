@@ -34,6 +34,8 @@ def command(folder: str, against: str | None, revision: str | None, jobs: int | 
     """
     from schemegen import api
 
+    if revision is not None and against is None:
+        raise click.UsageError("--revision is that of the model to compare with: name it with --against MODEL")
     began = time.perf_counter()
     with render.progress() as progress:
         report = api.verify(folder, against, jobs=jobs, revision=revision, progress=progress)

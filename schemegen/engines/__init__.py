@@ -3,6 +3,7 @@
 from schemegen.engines.declaration import block_faults, config_groups, declaration_faults, declare
 from schemegen.engines.ignore import is_entry, is_ignore_list, matches
 from schemegen.engines.modules import Module, engine_modules, first_expert, spellings
+from schemegen.engines.serving import serve_command, servings
 
 __all__ = [
     "Module",
@@ -15,5 +16,7 @@ __all__ = [
     "is_entry",
     "is_ignore_list",
     "matches",
+    "serve_command",
+    "servings",
     "spellings",
 ]

@@ -119,11 +119,10 @@ def _check_roles(plan: Plan) -> None:
 
 
 def _only_format(plan: Plan) -> Format:
-    used = dict.fromkeys(tensor.format for tensor in plan.tensors if tensor.format is not None)
-    if len(used) != 1:
-        named = ", ".join(used) or "no format"
+    if len(plan.formats_used) != 1:
+        named = ", ".join(plan.formats_used) or "no format"
         raise UnsupportedError(f"this plan uses {named}; a checkpoint with one format is what this version can declare")
-    return plan.scheme.formats[next(iter(used))]
+    return next(iter(plan.formats_used.values()))
 
 
 def _group(format: Format, targets: list[str]) -> dict[str, Any]:

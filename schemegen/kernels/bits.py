@@ -16,6 +16,8 @@ from numpy import float32 as f32
 from numpy import uint16 as u16
 from numpy import uint32 as u32
 
+from schemegen.kernels.floats import FLOAT_BITS
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -121,8 +123,14 @@ class FloatFormat:
     shorten: Callable[[Any], Any]
 
 
+def _format(dtype: str, uint: type[Any], widen: Callable[[Any], Any], narrow: Callable[[Any], Any]) -> FloatFormat:
+    magnitude, infinity, epsilon = map(uint, FLOAT_BITS[dtype])
+    significant = int(infinity & ~infinity + 1).bit_length()
+    return FloatFormat(uint, magnitude, infinity, epsilon, widen, narrow, rounder(24 - significant))
+
+
 FLOATS = {
-    "BF16": FloatFormat(u16, u16(0x7FFF), u16(0x7F80), u16(0x3C00), bf16_to_f32, f32_to_bf16, rounder(16)),
-    "F16": FloatFormat(u16, u16(0x7FFF), u16(0x7C00), u16(0x1400), f16_to_f32, f32_to_f16, rounder(13)),
-    "F32": FloatFormat(u32, u32(0x7FFFFFFF), u32(0x7F800000), u32(0x34000000), bits_to_f32, f32_to_bits, rounder(0)),
+    "BF16": _format("BF16", u16, bf16_to_f32, f32_to_bf16),
+    "F16": _format("F16", u16, f16_to_f32, f32_to_f16),
+    "F32": _format("F32", u32, bits_to_f32, f32_to_bits),
 }

@@ -6,10 +6,10 @@ on it.
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+import functools
 from typing import TYPE_CHECKING, Any, Final
 
-from schemegen.errors import UnsupportedError
+from schemegen.errors import UnsupportedError, shortened
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,9 +28,24 @@ def is_fused(num_bits: int, group_size: int | None) -> bool:
     return num_bits in FUSED_BITS and (group_size is None or group_size * num_bits % 32 == 0)
 
 
-def has_torch() -> bool:
-    """Whether torch is installed; it is not imported to find out."""
-    return find_spec("torch") is not None
+@functools.cache
+def torch_fault() -> str | None:
+    """What keeps torch from use, with the way out, as what follows `torch, which`; None once it is imported."""
+    try:
+        import torch  # noqa: F401
+    except ModuleNotFoundError as error:
+        if error.name == "torch":
+            return f"is not installed: {INSTALL_TORCH}"
+        return _broken(error)
+    except Exception as error:
+        # A half-installed torch fails in any way: a shared library that is not there is an OSError.
+        return _broken(error)
+    return None
+
+
+def _broken(error: Exception) -> str:
+    told = shortened(str(error).partition("\n")[0])
+    return f"cannot be imported ({type(error).__name__}: {told}): {INSTALL_TORCH} --force-reinstall"
 
 
 def quantize_int(
@@ -54,8 +69,8 @@ def recode_int(weights: Bits, dtype: str, num_bits: int, group_size: int, packed
 
 
 def _torch(num_bits: int) -> Any:
-    if not has_torch():
-        raise UnsupportedError(f"INT{num_bits} is computed with torch, which is not installed: {INSTALL_TORCH}")
+    if fault := torch_fault():
+        raise UnsupportedError(f"INT{num_bits} is computed with torch, which {fault}")
     from schemegen.kernels import torch_int
 
     return torch_int

@@ -8,11 +8,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import torch
+
+from schemegen.errors import OutputError
+
+_MOST_SHOWN: Final = 120
 
 
 class _OneThread:
@@ -41,9 +45,13 @@ _one_thread = _OneThread()
 
 @contextmanager
 def here(device: str) -> Iterator[None]:
-    """Compute on the device; on a CPU with one thread, since workers are many and each has a core."""
+    """Compute on the device; on a CPU with one thread, since workers are many and each has a core.
+
+    The stream is waited for before this is left, by exceptions too: torch does not know which pinned memory a copy of a
+    piece of it still uses, and that memory is filled anew, or freed, as soon as the caller returns.
+    """
     if _is_cuda(device):
-        with torch.cuda.device(device):
+        with torch.cuda.device(device), _awaited():
             yield
     else:
         with _one_thread:
@@ -56,17 +64,31 @@ def own_stream(device: str) -> Iterator[None]:
     if not _is_cuda(device):
         yield
         return
-    with torch.cuda.device(device), torch.cuda.stream(torch.cuda.Stream(device)):
+    with torch.cuda.device(device), torch.cuda.stream(torch.cuda.Stream(device)), _awaited():
         yield
+
+
+@contextmanager
+def _awaited() -> Iterator[None]:
+    try:
+        yield
+    finally:
+        torch.cuda.current_stream().synchronize()
 
 
 def pinned(device: str, nbytes: int) -> npt.NDArray[np.uint8]:
     """At least so much host memory that the device copies from and to by itself; plain memory for torch's CPU.
 
-    torch pins powers of two, and pinning takes time, so the whole of it is given.
+    torch pins powers of two, and pinning takes time, so the whole of it is given. OutputError where it cannot be had.
     """
     size = 1 << max(0, nbytes - 1).bit_length()
-    return np.asarray(torch.empty(size, dtype=torch.uint8, pin_memory=_is_cuda(device)).numpy())
+    try:
+        return np.asarray(torch.empty(size, dtype=torch.uint8, pin_memory=_is_cuda(device)).numpy())
+    except RuntimeError as error:
+        raise OutputError(
+            f"cannot have {size >> 20} MiB of host memory for {device} ({_first_line(error)}); "
+            "run the same command again to go on, with fewer --jobs or --device cpu"
+        ) from error
 
 
 def free_bytes(device: str) -> int | None:
@@ -97,6 +119,28 @@ def _is_cuda(device: str) -> bool:
 def torch_version() -> tuple[str, bool]:
     """torch's version, and whether it is built for GPUs: CUDA's, or AMD's under the same name."""
     return str(torch.__version__), bool(torch.version.cuda or torch.version.hip)
+
+
+def is_rocm() -> bool:
+    """Whether torch's `cuda` devices are AMD's."""
+    return bool(torch.version.hip)
+
+
+def fault_of(device: str, least_bytes: int) -> str | None:
+    """Why a GPU is of no use: less memory free than that, or an addition on it fails; None where it works."""
+    try:
+        free = free_bytes(device)
+        if free is not None and free < least_bytes:
+            return f"{device} has {free >> 20} MiB of memory free, and a worker takes up to {least_bytes >> 20} MiB"
+        with here(device):
+            one = torch.ones(2, dtype=torch.float32, device=device if _is_cuda(device) else "cpu")
+            return None if int((one + one).sum().item()) == 4 else f"{device} computes 1 + 1 wrong"
+    except RuntimeError as error:
+        return f"{device} fails ({_first_line(error)})"
+
+
+def _first_line(error: RuntimeError) -> str:
+    return str(error).partition("\n")[0][:_MOST_SHOWN]
 
 
 def cuda_count() -> int:

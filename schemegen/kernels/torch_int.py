@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from schemegen.kernels.floats import FLOAT_BITS, first_nonfinite
 from schemegen.kernels.torch_device import here, on_device, to_host
 from schemegen.kernels.torch_words import packed_words, unpacked_codes
 
@@ -25,9 +26,6 @@ Words = npt.NDArray[np.uint32]
 
 _DTYPES = {"BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.float32}
 _SIGNED = {"BF16": torch.int16, "F16": torch.int16, "F32": torch.int32}
-_MAGNITUDE = {"BF16": 0x7FFF, "F16": 0x7FFF, "F32": 0x7FFFFFFF}
-_INFINITY = {"BF16": 0x7F80, "F16": 0x7C00, "F32": 0x7F800000}
-_EPSILON = {"BF16": 0x3C00, "F16": 0x1400, "F32": 0x34000000}
 
 
 @torch.inference_mode()
@@ -44,7 +42,7 @@ def quantize_int(
         to_host(found, scales)
         to_host(words.view(packed.shape), packed)
         # Reading a value waits for the stream, and so for the copies before it.
-        return _first_not_finite(weights, dtype) if bool(broken.item()) else -1
+        return first_nonfinite(weights, dtype) if bool(broken.item()) else -1
 
 
 @torch.inference_mode()
@@ -59,9 +57,9 @@ def recode_int(
         bits = on_device(weights, device).view(*scales.shape, group_size)
         stored = on_device(scales, device)
         wrong = _codes(bits, dtype, num_bits, stored) != unpacked_codes(on_device(packed, device), num_bits)
-        wrong = wrong.view(bits.shape).logical_or_(_magnitudes(bits, dtype) >= _INFINITY[dtype])
+        wrong = wrong.view(bits.shape).logical_or_(_magnitudes(bits, dtype) >= FLOAT_BITS[dtype].infinity)
         size = _magnitudes(stored, dtype)
-        wrong.logical_or_(((size == 0) | (size >= _INFINITY[dtype])).unsqueeze(-1))
+        wrong.logical_or_(((size == 0) | (size >= FLOAT_BITS[dtype].infinity)).unsqueeze(-1))
         flat = wrong.view(-1)
         return int(flat.to(torch.uint8).argmax().item()) if bool(flat.any().item()) else -1
 
@@ -91,7 +89,7 @@ def encoded(bits: Any, dtype: str, num_bits: int) -> tuple[Any, Any, Any]:
     """
     scales, top = _scales(bits, dtype, num_bits)
     words = packed_words(_codes(bits, dtype, num_bits, scales), num_bits)
-    return words, scales, (top >= _INFINITY[dtype]).any()
+    return words, scales, (top >= FLOAT_BITS[dtype].infinity).any()
 
 
 def _scales(bits: Any, dtype: str, num_bits: int) -> tuple[Any, Any]:
@@ -99,7 +97,7 @@ def _scales(bits: Any, dtype: str, num_bits: int) -> tuple[Any, Any]:
     top = _magnitudes(bits, dtype).amax(-1)
     half_range = torch.full((1,), (2**num_bits - 1) / 2, dtype=torch.float32, device=bits.device)
     scales = _values(top, dtype).div(half_range).to(_DTYPES[dtype]).view(_SIGNED[dtype])
-    return scales.masked_fill_(scales == 0, _EPSILON[dtype]), top
+    return scales.masked_fill_(scales == 0, FLOAT_BITS[dtype].epsilon), top
 
 
 def _codes(bits: Any, dtype: str, num_bits: int, scales: Any) -> Any:
@@ -119,9 +117,4 @@ def _values(bits: Any, dtype: str) -> Any:
 
 
 def _magnitudes(bits: Any, dtype: str) -> Any:
-    return bits.bitwise_and(_MAGNITUDE[dtype])
-
-
-def _first_not_finite(weights: Bits, dtype: str) -> int:
-    kind = weights.dtype.type
-    return int(np.argmax((weights.ravel() & kind(_MAGNITUDE[dtype])) >= kind(_INFINITY[dtype])))
+    return bits.bitwise_and(FLOAT_BITS[dtype].magnitude)

@@ -32,6 +32,11 @@ class Output(NamedTuple):
     offset: int
     nbytes: int
 
+    @property
+    def suffix(self) -> str:
+        """The last word of its name: which piece of the format it is, such as `weight_scale`."""
+        return self.name.rpartition(".")[2]
+
 
 class Source(NamedTuple):
     """Where a tensor's bytes lie in the source: shard file, absolute byte offset, dtype code, shape, bytes."""
@@ -68,6 +73,11 @@ class PlannedTensor:
     def pieces(self) -> tuple[Output, ...]:
         """The outputs of the first matrix: one per piece of the format."""
         return self.outputs[: len(self.outputs) // self.matrices]
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The modules that the outputs belong to, one a matrix."""
+        return tuple(output.name.rpartition(".")[0] for output in self.outputs[:: len(self.pieces)])
 
     @property
     def matrix_shape(self) -> tuple[int, int]:
@@ -143,6 +153,12 @@ class Plan:
     def totals(self) -> Totals:
         """Counts and bytes, in and out, whole and by part and role."""
         return _totals(self.tensors)
+
+    @cached_property
+    def formats_used(self) -> Mapping[str, Format]:
+        """The scheme's formats that tensors have, by name in plan order."""
+        names = dict.fromkeys(tensor.format for tensor in self.tensors if tensor.format is not None)
+        return {name: self.scheme.formats[name] for name in names}
 
     def format_of(self, tensor: PlannedTensor) -> Format:
         """The format of a quantized tensor."""

@@ -74,10 +74,10 @@ class Buffers:
         outputs = Outputs({}, [{} for _ in chunks])
         start = 0
         for position, (piece, size) in enumerate(zip(pieces, sizes, strict=True)):
-            suffix, items = piece.name.rpartition(".")[2], _items(arena[start : start + size], piece)
-            outputs.whole[suffix] = items.reshape(1, -1, *piece.shape[-1:])
+            items = _items(arena[start : start + size], piece)
+            outputs.whole[piece.suffix] = items.reshape(1, -1, *piece.shape[-1:])
             for part, (chunk, own) in zip(outputs.parts, _divided(items, chunks, position), strict=True):
-                part[suffix] = _shaped(own, chunk.tensor.pieces[position], chunk.spans[position], chunk)
+                part[piece.suffix] = _shaped(own, chunk.tensor.pieces[position], chunk.spans[position], chunk)
             start += _aligned(size)
         return outputs if len(chunks) > 1 else Outputs(outputs.parts[0], outputs.parts)
 

@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Collection
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -43,82 +44,50 @@ def run(
     progress: Progress | None = None,
 ) -> Outcome:
     """Carry out the plan, or the units of it with the given indexes. Safe to interrupt and to repeat."""
-    return Execution(plan, checkpoint, backend, sink, journal, scratch, devices, progress or Silent()).run(jobs, units)
+    tensors = [t for unit in plan.units if units is None or unit.index in units for t in unit.tensors]
+    with ExitStack() as opened:
+        memory = Memory(_opened(plan, checkpoint, opened))
+        job = Job(plan, checkpoint, scratch, devices[0], devices, progress or Silent(), memory.read)
+        site = Site(backend, sink, journal, memory, job, Feed(c for tensor in tensors for c in chunks_of(tensor)))
+        _create_shards(site)
+        backend.prepare(job)
+        job.progress.start("quantize", sum(tensor.source.nbytes for tensor in tensors))
+        _work_off(site, jobs)
+        job.progress.finish()
+    return site.outcome
 
 
-class Execution:
-    """One run of a plan."""
+def _create_shards(site: Site) -> None:
+    plan = site.job.plan
+    for file in plan.files:
+        header = header_of(plan, file)
+        site.sink.create(file, len(header) + data_bytes(plan, file))
+        site.starts[file] = len(header)
+        site.sink.write_at(file, 0, [as_bytes(header)])
+        site.outcome.digests[file] = [(0, len(header), digest([header]))]
 
-    def __init__(
-        self,
-        plan: Plan,
-        checkpoint: Checkpoint,
-        backend: GuardedBackend,
-        sink: FileSink,
-        journal: Journal,
-        scratch: Path,
-        devices: tuple[str, ...],
-        progress: Progress,
-    ) -> None:
-        self.plan, self.backend, self.sink, self.journal = plan, backend, sink, journal
-        self.outcome = Outcome({file: [] for file in plan.files})
-        allow_open_files(2 * len(plan.files) + _OTHER_FILES)
-        self._sources = {file: _open(checkpoint, file) for file in plan.files}
-        self._memory = Memory(self._sources)
-        self._starts: dict[str, int] = {}
-        self._job = Job(
-            plan,
-            checkpoint,
-            scratch,
-            devices[0],
-            devices,
-            progress,
-            lambda *chunks: self._memory.buffers.weights(*chunks),
-        )
 
-    def run(self, jobs: int, units: Collection[int] | None) -> Outcome:
-        """Create the shards, then work off all chunks with `jobs` threads."""
-        tensors = [t for unit in self.plan.units if units is None or unit.index in units for t in unit.tensors]
+def _work_off(site: Site, jobs: int) -> None:
+    """Have workers do all chunks: on the job's devices where the backend computes chunks there, else on the CPU."""
+    with device_faults(site.job):
+        places = lanes(site.job.devices if site.backend.takes_batches else ("cpu",), jobs)
+    with ThreadPoolExecutor(len(places), "schemegen") as pool:
         try:
-            self._create_shards()
-            self.backend.prepare(self._job)
-            self._job.progress.start("quantize", sum(tensor.source.nbytes for tensor in tensors))
-            self._work_off(Feed(chunk for tensor in tensors for chunk in chunks_of(tensor)), jobs)
-            self._job.progress.finish()
+            workers = [pool.submit(work, site, lane) for lane in places]
+            for worker in wait(workers, return_when=FIRST_EXCEPTION).done:
+                worker.result()
         finally:
-            for descriptor in self._sources.values():
-                os.close(descriptor)
-        return self.outcome
+            site.feed.stop()
 
-    def _create_shards(self) -> None:
-        for file in self.plan.files:
-            header = header_of(self.plan, file)
-            self.sink.create(file, len(header) + data_bytes(self.plan, file))
-            self._starts[file] = len(header)
-            self.sink.write_at(file, 0, [as_bytes(header)])
-            self.outcome.digests[file].append((0, len(header), digest([header])))
 
-    def _work_off(self, feed: Feed, jobs: int) -> None:
-        site = Site(
-            self.backend,
-            self.sink,
-            self.journal,
-            self._sources,
-            self._starts,
-            self._memory,
-            self._job,
-            feed,
-            self.outcome,
-        )
-        with device_faults(self._job):
-            places = lanes(self._job.devices, jobs)
-        with ThreadPoolExecutor(len(places), "schemegen") as pool:
-            try:
-                workers = [pool.submit(work, site, lane) for lane in places]
-                for worker in wait(workers, return_when=FIRST_EXCEPTION).done:
-                    worker.result()
-            finally:
-                feed.stop()
+def _opened(plan: Plan, checkpoint: Checkpoint, opened: ExitStack) -> dict[str, int]:
+    """The source shards, open until `opened` is left."""
+    allow_open_files(2 * len(plan.files) + _OTHER_FILES)
+    sources = {}
+    for file in plan.files:
+        sources[file] = _open(checkpoint, file)
+        opened.callback(os.close, sources[file])
+    return sources
 
 
 def _open(checkpoint: Checkpoint, name: str) -> int:

@@ -118,8 +118,8 @@ def _foresee(order: Order) -> tuple[str, ...]:
 
 def _check_request(order: Order) -> None:
     check_devices(order.devices, order.backend)
-    for name in dict.fromkeys(tensor.format for tensor in order.plan.tensors if tensor.format is not None):
-        if reason := order.backend.refuses(order.plan.scheme.formats[name]):
+    for name, format in order.plan.formats_used.items():
+        if reason := order.backend.refuses(format):
             raise UnsupportedError(f"backend {order.backend.name} refuses format {name!r}: it {reason}")
     check_names([file.name for file in order.checkpoint.side_files], order.plan.files)
     mtp = [file.name for file in order.checkpoint.unindexed if file.mtp]
@@ -143,6 +143,7 @@ def _identity(order: Order, source: Source) -> dict[str, Any]:
         "scheme_digest": plan.scheme.digest,
         "rules": [rule.to_dict() for rule in plan.rules],
         "backend": order.backend.name,
+        "versions": dict(order.backend.versions(plan)),
         "source": [asdict(shard) for shard in source.shards],
         "source_files": dict(source.files),
     }
@@ -168,8 +169,8 @@ def _standing(
 ) -> tuple[str, ...]:
     """What was checked of an output that is this very result; nothing where it may be overwritten; else OutputError.
 
-    The manifest knows no times, so those of the source are left out. Shards are not read again. `known` takes from an
-    identity what can be compared.
+    The manifest knows no times, so those of the source are left out; so are versions, which only the parts of one run
+    must share. Shards are not read again. `known` takes from an identity what can be compared.
     """
     if order.overwrite:
         check_overwritable(order.output)
@@ -180,7 +181,8 @@ def _standing(
         raise OutputError(f"output {order.output} exists and is no result of schemegen; remove it or choose another")
     manifest = read_manifest(order.output)
     source = [{key: value for key, value in shard.items() if key != "mtime_ns"} for shard in wanted["source"]]
-    if lines := differences(known(_of_manifest(manifest)), known(wanted | {"source": source})):
+    result = {key: value for key, value in wanted.items() if key != "versions"} | {"source": source}
+    if lines := differences(known(_of_manifest(manifest)), known(result)):
         raise OutputError(
             "\n".join([f"output {order.output} exists and is not this result:", *lines])
             + "\nchoose another with -o, or --overwrite it"
@@ -223,7 +225,8 @@ def _sealing(order: Order, source: Source, outcome: Outcome) -> Sealing:
         source_files=source.files,
         digests=outcome.digests,
         backend=order.backend.name,
-        versions=order.backend.versions(),
+        same_bits_as=order.backend.same_bits_as,
+        versions=order.backend.versions(order.plan),
         command=order.command,
         report=order.backend.report(),
         base_model=order.base_model,
@@ -235,7 +238,7 @@ def _check_space(order: Order, workspace: Workspace) -> None:
     totals = order.plan.totals
     scratch = order.backend.needs(order.plan).scratch_bytes
     beside = side + scratch + totals.tensors_out * _BYTES_A_NAME + _BYTES_A_RUN
-    needed = totals.bytes_out + beside - workspace.written_bytes()
+    needed = totals.bytes_out + beside - workspace.written_bytes(scratch)
     check_space(order.output, workspace.folder, needed, order.checkpoint.remote)
 
 

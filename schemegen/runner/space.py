@@ -28,7 +28,12 @@ def check_space(output: Path, folder: Path, needed: int, remote: Remote | None) 
 def _check(place: Path, needed: int, what: str, advice: str) -> None:
     free = shutil.disk_usage(place).free
     if needed > free:
-        raise OutputError(f"{what} {needed / 1e9:.2f} GB more and {free / 1e9:.2f} GB are free; {advice}")
+        raise OutputError(f"{what} {_size(needed)} more and {_size(free)} are free; {advice}")
+
+
+def _size(nbytes: int) -> str:
+    """To four figures, so that what is lacking shows."""
+    return f"{nbytes / 1e9:.2f} GB" if nbytes >= 10**10 else f"{nbytes / 1e6:,.2f} MB"
 
 
 def _standing(folder: Path) -> Path:

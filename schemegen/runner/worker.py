@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from schemegen.backends.base import Batch, Job
+from schemegen.backends.base import Batch, Job, Weights
 from schemegen.backends.faults import device_faults
 from schemegen.backends.guard import GuardedBackend
 from schemegen.digests import digest
@@ -35,10 +35,15 @@ class Outcome:
 
 
 class Memory(threading.local):
-    """Each thread's buffers: a worker's own, or plain ones for whoever else reads."""
+    """Each thread's buffers for the open `sources`: a worker's own, or plain ones for whoever else reads."""
 
     def __init__(self, sources: Mapping[str, int]) -> None:
+        self.sources = sources
         self.buffers = Buffers(sources)
+
+    def read(self, *chunks: Chunk) -> Weights:
+        """Read into the calling thread's buffer."""
+        return self.buffers.weights(*chunks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +53,11 @@ class Site:
     backend: GuardedBackend
     sink: FileSink
     journal: Journal
-    sources: Mapping[str, int]
-    starts: Mapping[str, int]
     memory: Memory
     job: Job
     feed: Feed
-    outcome: Outcome
+    starts: dict[str, int] = field(default_factory=dict)
+    outcome: Outcome = field(default_factory=Outcome)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -61,7 +65,7 @@ def work(site: Site, lane: Lane) -> None:
     """Work off chunks on a lane until none is left."""
     job = replace(site.job, device=lane.device)
     with device_faults(job), lane.entered() as allocate:
-        site.memory.buffers = Buffers(site.sources, lane.device, allocate)
+        site.memory.buffers = Buffers(site.memory.sources, lane.device, allocate)
         worker = Worker(site, job)
         while chunks := site.feed.take(lane.batch_bytes):
             worker.do(chunks)
@@ -136,4 +140,4 @@ def _filled(shapes: Items, shape: Sequence[int]) -> Items:
 
 
 def _bytes_of(chunk: Chunk, part: Mapping[str, Items]) -> list[memoryview]:
-    return [as_bytes(part[piece.name.rpartition(".")[2]]) for piece in chunk.tensor.pieces]
+    return [as_bytes(part[piece.suffix]) for piece in chunk.tensor.pieces]

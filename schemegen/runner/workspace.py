@@ -131,9 +131,12 @@ class Workspace:
             os.fsync(file.fileno())
         begun.replace(self._identity)
 
-    def written_bytes(self) -> int:
-        """Disk space that the model's files already take; 0 where there are none."""
-        return sum(path.stat().st_blocks * 512 for path in self.model.rglob("*") if path.is_file())
+    def written_bytes(self, scratch_bytes: int = 0) -> int:
+        """Disk space that model and scratch already take, of scratch at most `scratch_bytes`: what a run needs of it.
+
+        What lies in scratch is used again, or removed before anything takes its place.
+        """
+        return _taken(self.model) + min(_taken(self.scratch), scratch_bytes)
 
     def publish(self, *, overwrite: bool) -> None:
         """Rename the model to the output in one step; what stood there before goes only after that."""
@@ -173,6 +176,10 @@ class Workspace:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def _taken(folder: Path) -> int:
+    return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())
 
 
 def _sync_folder(folder: Path) -> None:

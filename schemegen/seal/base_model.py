@@ -12,9 +12,14 @@ def hub_id(model_id: str) -> str | None:
     return model_id if found is not None and found.repo == model_id else None
 
 
-def base_model_id(text: str) -> str:
+def base_model_id(given: object) -> str:
     """The Hub id that a person gave as base model: itself, or the address of its page; UnsupportedError otherwise."""
-    found = _named(text)
+    text = str(given)
+    found = _named(text) if isinstance(given, str) else None
+    if found is not None and found.revision is not None:
+        raise UnsupportedError(
+            f"base model {shortened(text)} names a revision, which a card cannot hold; write {found.repo}"
+        )
     if found is None:
         raise UnsupportedError(
             f"base model {shortened(text)} is no Hub id of a model; write ORG/NAME, such as Qwen/Qwen3.6-35B-A3B"

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any, Final
 from urllib.parse import quote
 
+from schemegen.engines.serving import PORT, VERSIONS, servings
 from schemegen.formats import DTYPE_BITS, storage_of
 from schemegen.manifest import CARD_NAME, travel_names
 from schemegen.planner import Plan
@@ -19,9 +20,9 @@ from schemegen.seal.contents import contents
 from schemegen.seal.front_matter import front_matter_of, rendered
 from schemegen.seal.hub_rules import taken
 from schemegen.seal.markdown import code, linked, one_line, plain
+from schemegen.seal.patterns import Quantized, quantized_of
 from schemegen.seal.peer_script import RELEASE, peer_script
 from schemegen.seal.sealing import Sealing
-from schemegen.seal.serving import PORT, servings
 
 _METHODS: Final = {"rtn": "RTN (round-to-nearest, data-free)"}
 _HUB: Final = "https://huggingface.co"
@@ -31,6 +32,11 @@ def default_name(model_id: str, scheme_name: str) -> str:
     """What an output is called: `<model>-<scheme>`, fit for a folder and a Hub repository."""
     last = model_id.removeprefix("sample:").rpartition("/")[2]
     return f"{re.sub(r'[^A-Za-z0-9._-]+', '-', last).strip('-.') or 'model'}-{scheme_name}"
+
+
+def argument(path: str) -> str:
+    """A folder's path as a command line takes it for one, whatever it begins with."""
+    return f"./{path}" if path.startswith("-") else path
 
 
 def card(sealing: Sealing, ignore: Sequence[str]) -> str:
@@ -44,8 +50,12 @@ def card(sealing: Sealing, ignore: Sequence[str]) -> str:
     )
     environment.filters |= {"plain": plain, "code": code, "linked": linked}
     template = files("schemegen.seal").joinpath("card.md.jinja").read_text(encoding="utf-8")
+    quantized = quantized_of(sealing.plan)
     text = environment.from_string(template).render(
-        **_identity(sealing), **_quantization(sealing.plan), **contents(sealing.plan), **_use(sealing, ignore)
+        **_identity(sealing),
+        **_quantization(sealing.plan),
+        **contents(sealing.plan, quantized),
+        **_use(sealing, quantized, ignore),
     )
     return re.sub(r"\n{3,}", "\n\n", text)
 
@@ -99,7 +109,7 @@ def _license_words(fields: dict[str, Any]) -> str:
 
 
 def _format(plan: Plan) -> Format:
-    return next(plan.format_of(tensor) for tensor in plan.tensors if tensor.format is not None)
+    return next(iter(plan.formats_used.values()))
 
 
 def _quantization(plan: Plan) -> dict[str, Any]:
@@ -124,18 +134,19 @@ def _activation_bits(plan: Plan, found: Format) -> int:
     return max(DTYPE_BITS[tensor.source.dtype] for tensor in plan.tensors if tensor.format is not None)
 
 
-def _use(sealing: Sealing, ignore: Sequence[str]) -> dict[str, Any]:
+def _use(sealing: Sealing, quantized: Quantized, ignore: Sequence[str]) -> dict[str, Any]:
     """Command lines and scripts: to serve it, and to make it again."""
-    plan, checkpoint = sealing.plan, sealing.checkpoint
+    plan = sealing.plan
     name = default_name(plan.model_id, plan.scheme.name)
     words = [one_line(word) for word in sealing.command]
     return {
-        "servings": servings(plan, checkpoint, name),
+        "servings": servings(plan, sealing.checkpoint, sealing.architecture, name),
+        "engine_versions": " and ".join(f"{engine} {number}" for engine, number in VERSIONS.items()),
         "port": PORT,
         "command": shlex.join(words),
-        "verify": shlex.join(["schemegen", "verify", name, "--against", one_line(plan.model_id)]),
+        "verify": shlex.join(["schemegen", "verify", name, "--against", argument(one_line(plan.model_id))]),
         "own_files": [word for word in words if word.endswith(".yaml")],
-        "peer": peer_script(plan, checkpoint, sealing.architecture, ignore, sealing.backend, name),
+        "peer": peer_script(sealing, quantized, ignore, name),
         "peer_release": RELEASE,
     }
 

@@ -8,10 +8,10 @@ from typing import Any
 from schemegen.architectures.base import Part
 from schemegen.planner import Action, Plan
 from schemegen.planner.model import RoleTotals
-from schemegen.seal.patterns import patterns
+from schemegen.seal.patterns import Quantized
 
 
-def contents(plan: Plan) -> dict[str, Any]:
+def contents(plan: Plan, quantized: Quantized) -> dict[str, Any]:
     """Sizes, and what is quantized and kept by role."""
     rows = plan.totals.by_role
     dtypes = {tensor.source.dtype for tensor in plan.tensors if tensor.action is Action.COPY}
@@ -20,7 +20,7 @@ def contents(plan: Plan) -> dict[str, Any]:
         "size_out": _size(plan.totals.bytes_out),
         "ratio": f"{plan.totals.bytes_in / plan.totals.bytes_out:.2f}",
         "rows": [_row(row) for row in rows],
-        "quantized": f"{_quantized(rows)} ({', '.join(f'`{name}`' for name in patterns(plan))})",
+        "quantized": f"{_quantized(rows)} ({', '.join(f'`{name}`' for name in quantized.patterns)})",
         "kept_dtypes": ", ".join(sorted(dtypes)) or "place",
         "kept": _kept(rows),
         "mtp": _mtp([row for row in rows if row.part is Part.MTP]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from schemegen.checkpoint.model import Checkpoint
@@ -12,66 +12,73 @@ from schemegen.seal.durable import whole
 
 _INHERITED: Final = ("license", "license_name", "license_link", "language", "library_name", "pipeline_tag", "tags")
 _LISTS: Final = frozenset({"license", "language", "tags"})
-_NOTHING: Final = ("", "~", "null", "Null", "NULL")
-_MAX_BYTES: Final = 4 << 20
-_MAX_FIELD: Final = 8 << 10
-_MAX_BRACKETS: Final = 8
-_CONTINUES: Final = frozenset({"", " ", "\t", "-", "#"})
-#: As the Hub finds it, which lets empty lines stand in front.
-_BLOCK: Final = re.compile(r"\A\s*---[ \t]*\n(.*?)^---[ \t]*$", re.DOTALL | re.MULTILINE)
+_MAX_BYTES: Final = 16 << 20
+#: As the Hub finds them, which lets empty lines stand in front.
+_OPENING: Final = re.compile(r"\A\s*---[ \t]*\n")
+_CLOSING: Final = re.compile(r"^---[ \t]*$", re.MULTILINE)
+_KEY: Final = re.compile(rf"""(["']?)({"|".join(_INHERITED)})\1[ \t]*:(?=\s|$)""")
+_CONTINUES: Final = frozenset({"", " ", "\t", "-", "#", "]", "}"})
 
 
 def front_matter_of(checkpoint: Checkpoint) -> dict[str, Any]:
     """What the source's README says of license, language and tags; nothing where it says so in no plain way."""
+    from schemegen.seal.bounded_yaml import scalars_of
+
+    block = _block(checkpoint)
+    found = scalars_of(block)
+    if found is None:
+        found = _rescued(block)
+    plain = {key: found[key] for key in _INHERITED if key in found}
+    return {key: _whole(value) for key, value in plain.items() if isinstance(value, str) or key in _LISTS}
+
+
+def _block(checkpoint: Checkpoint) -> str:
+    """The text between the fences, with plain line ends."""
     if all(file.name != CARD_NAME for file in checkpoint.side_files):
-        return {}
+        return ""
     try:
         with checkpoint.path(CARD_NAME).open("rb") as file:
             text = file.read(_MAX_BYTES).decode("utf-8-sig", errors="replace")
     except OSError:
-        return {}
-    block = _BLOCK.match(text.replace("\r\n", "\n").replace("\r", "\n"))
-    fields = map(_parsed, _fields(block[1])) if block else ()
-    return {key: _whole(value) for field in fields for key, value in field.items() if _is_plain(key, value)}
+        return ""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    opening = _OPENING.match(text)
+    closing = _CLOSING.search(text, opening.end()) if opening else None
+    return text[opening.end() : closing.start()] if opening and closing else ""
 
 
-def _fields(block: str) -> Iterator[str]:
-    """The text of every inherited field. Only these are parsed: cards carry long tables, and YAML can be a bomb."""
-    lines: list[str] = []
-    for line in [*block.splitlines(), "end:"]:
-        if lines and line[:1] in _CONTINUES:
-            lines.append(line)
-            continue
-        field = "\n".join(lines)
-        if field.partition(":")[0] in _INHERITED and len(field) <= _MAX_FIELD:
-            yield field
-        lines = [line]
+def _rescued(block: str) -> dict[str, str | list[str]]:
+    """Of a block that is too long or is no YAML, the inherited fields that are, the most important first."""
+    from schemegen.seal.bounded_yaml import MAX_CHARACTERS, scalars_of
+
+    fields, left = _fields(block), MAX_CHARACTERS
+    found: dict[str, str | list[str]] = {}
+    for name in _INHERITED:
+        if (field := fields.get(name)) is not None and len(field) <= left:
+            left -= len(field)
+            found |= scalars_of(field) or {}
+    return found
 
 
-def _parsed(field: str) -> Mapping[str, Any]:
-    import yaml
-
-    # The scanner takes quadratic time over nested brackets, and a list of words needs one pair.
-    if field.count("[") + field.count("{") > _MAX_BRACKETS:
-        return {}
-    try:
-        # BaseLoader reads every scalar as text, the language `no` too.
-        found = yaml.load(field, yaml.BaseLoader)
-    except (yaml.YAMLError, RecursionError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _is_plain(key: str, value: object) -> bool:
-    if key in _LISTS and isinstance(value, list):
-        return all(isinstance(item, str) for item in value)
-    return isinstance(value, str) and value not in _NOTHING
+def _fields(block: str) -> Mapping[str, str]:
+    """The text of every inherited field by its key, the last of several, found by lines that are indented least."""
+    lines = block.splitlines()
+    first = next((line for line in lines if line.strip() and line.lstrip()[:1] != "#"), "")
+    margin = first[: len(first) - len(first.lstrip(" "))]
+    fields: dict[str, list[str]] = {}
+    current: list[str] = []
+    for line in (line.removeprefix(margin) for line in lines):
+        if line[:1] not in _CONTINUES:
+            key = _KEY.match(line)
+            current = []
+            if key:
+                fields[key[2]] = current
+        current.append(line)
+    return {name: "\n".join(field) for name, field in fields.items()}
 
 
 def _whole(value: str | list[str]) -> str | list[str]:
-    if isinstance(value, str):
-        return whole(value)
-    return [whole(item) for item in value if item not in _NOTHING]
+    return whole(value) if isinstance(value, str) else [whole(item) for item in value]
 
 
 def rendered(fields: Mapping[str, Any], base_model: str | None, tags: Sequence[str] = ()) -> str:

@@ -7,18 +7,18 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from schemegen.architectures.base import Architecture
-from schemegen.checkpoint.model import Checkpoint
 from schemegen.engines import engine_modules, first_expert, matches
 from schemegen.formats import storage_of
 from schemegen.planner import Action, Plan, PlannedTensor
 from schemegen.scheme import Format, Quantization
 from schemegen.seal.base_model import hub_id
-from schemegen.seal.patterns import quantized_words
+from schemegen.seal.patterns import Quantized
+from schemegen.seal.sealing import Sealing
 
 #: The release that the tests run the script with.
 RELEASE: Final = "0.14.0.1"
-#: Backends with its arithmetic. Of a guest's nothing is known.
-_BACKENDS: Final = ("native-rtn", "llmcompressor-rtn")
+#: What a backend with its arithmetic says of itself.
+_PEER: Final = "llm-compressor"
 _FIELDS: Final = ("num_bits", "type", "strategy", "group_size", "symmetric")
 _IMPORTS: Final = (
     "from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme",
@@ -50,23 +50,21 @@ class _Selection(NamedTuple):
     ignore: tuple[str, ...]
 
 
-def peer_script(
-    plan: Plan, checkpoint: Checkpoint, architecture: Architecture, ignore: Sequence[str], backend: str, name: str
-) -> PeerScript | None:
-    """The script that makes the tensors of `plan` in the folder `name`, or None where none is known to.
+def peer_script(sealing: Sealing, quantized: Quantized, ignore: Sequence[str], name: str) -> PeerScript | None:
+    """The script that makes the tensors of a plan in the folder `name`, or None where none is known to.
 
-    `ignore` are the entries of the output's quantization_config.
+    `quantized` are the plan's modules, `ignore` are the entries of the output's quantization_config.
     """
-    formats = dict.fromkeys(tensor.format for tensor in plan.tensors if tensor.format is not None)
-    found = plan.scheme.formats[next(iter(formats))]
+    plan = sealing.plan
+    first, *others = plan.formats_used.values()
     # It takes every safetensors file of a folder for a shard.
-    strays = any(file.name.lower().endswith(".safetensors") for file in checkpoint.unindexed)
-    if len(formats) > 1 or strays or backend not in _BACKENDS or not _is_shared(found):
+    strays = any(file.name.lower().endswith(".safetensors") for file in sealing.checkpoint.unindexed)
+    if others or strays or sealing.same_bits_as != _PEER or not _is_shared(first):
         return None
-    selection = _selection(plan, architecture, ignore)
+    selection = _selection(quantized, _kept(plan, sealing.architecture), ignore)
     if selection is None:
         return None
-    return PeerScript(_text(plan, found, selection, name), any(map(_is_kept_stack, plan.tensors)))
+    return PeerScript(_text(plan, first, selection, name), any(map(_is_kept_stack, plan.tensors)))
 
 
 def _is_shared(format: Format) -> bool:
@@ -76,15 +74,14 @@ def _is_shared(format: Format) -> bool:
     return packed and format.input_activations is None and known == format.weights
 
 
-def _selection(plan: Plan, architecture: Architecture, ignore: Sequence[str]) -> _Selection | None:
+def _selection(quantized: Quantized, kept: set[str], ignore: Sequence[str]) -> _Selection | None:
     """Targets, and the entries that keep what they hit too much; None where that is not exactly the plan's choice."""
-    targets = tuple(f"re:.*{_target(parent, words)}$" for parent, words in quantized_words(plan).items())
-    quantized, kept = _quantized(plan), _kept(plan, architecture)
+    targets = tuple(f"re:.*{_target(parent, words)}$" for parent, words in quantized.words.items())
     hit = {name for name in kept if matches(name, targets)}
     needed = tuple(entry for entry in ignore if any(matches(name, [entry]) for name in hit))
     is_exact = (
-        all(matches(name, targets) for name in quantized)
-        and not any(matches(name, needed) for name in quantized)
+        all(matches(name, targets) for name in quantized.modules)
+        and not any(matches(name, needed) for name in quantized.modules)
         and all(matches(name, needed) for name in hit)
     )
     return _Selection(targets, needed) if is_exact else None
@@ -94,16 +91,6 @@ def _target(parent: str, words: Sequence[str]) -> str:
     place = re.escape(parent).replace(r"\*", r"\d+").removeprefix(r"\d+\.")
     last = "|".join(map(re.escape, words)) if len(words) == 1 else f"({'|'.join(map(re.escape, words))})"
     return rf"{place}\.{last}" if place not in ("", r"\d+") else last
-
-
-def _quantized(plan: Plan) -> set[str]:
-    """Quantized modules; one stands for all experts of a layer, as the patterns name none by number."""
-    found = (tensor for tensor in plan.tensors if tensor.format is not None)
-    return {
-        first_expert(output.name.rpartition(".")[0])
-        for tensor in found
-        for output in tensor.outputs[:: len(tensor.pieces)]
-    }
 
 
 def _kept(plan: Plan, architecture: Architecture) -> set[str]:

@@ -19,7 +19,7 @@ class Sealing:
     `source_files` are the digests of the source's config.json and side files.
     `digests` are (offset in the file, bytes, digest) by shard, in any order; `versions` are those of packages that
     computed; `command` are the words that make it again; `report` are the backend's remarks. `base_model` is the Hub id
-    that somebody named.
+    that somebody named. `same_bits_as` is the tool whose bits the backend's are, where it says so.
     """
 
     plan: Plan
@@ -33,6 +33,7 @@ class Sealing:
     command: Sequence[str]
     report: Sequence[str] = ()
     base_model: str | None = None
+    same_bits_as: str | None = None
 
     @property
     def base(self) -> str | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from schemegen.checkpoint.hub_cache import blob_folders, is_blob, model_folder
 from schemegen.checkpoint.tree import STAYS_BEHIND
 from schemegen.manifest import MANIFEST_NAME, Manifest
 from schemegen.verifier.report import Findings, counted
@@ -53,10 +54,10 @@ def _told(name: str) -> str:
 
 def entries(folder: Path, findings: Findings) -> Mapping[str, str]:
     """Kinds by posix name of all that lies below the folder, but for what belongs to a checkout or a run."""
-    return dict(_walk(folder, _blobs(folder), findings))
+    return dict(_walk(folder, blob_folders(model_folder(folder)), findings))
 
 
-def _walk(folder: Path, blobs: Path | None, findings: Findings) -> Iterator[tuple[str, str]]:
+def _walk(folder: Path, blobs: Sequence[Path], findings: Findings) -> Iterator[tuple[str, str]]:
     left = [folder]
     while left:
         place = left.pop()
@@ -72,16 +73,10 @@ def _walk(folder: Path, blobs: Path | None, findings: Findings) -> Iterator[tupl
         yield from ((path.relative_to(folder).as_posix(), kind) for path, kind in kinds.items())
 
 
-def _kind(entry: os.DirEntry[str], blobs: Path | None) -> str:
+def _kind(entry: os.DirEntry[str], blobs: Sequence[Path]) -> str:
     kind = _KINDS.get(stat.S_IFMT(entry.stat(follow_symlinks=False).st_mode), "nothing known")
-    if kind == LINK and blobs is not None:
+    if kind == LINK:
+        # There, and only there, a link is what a download into the Hub's cache puts.
         target = Path(os.path.realpath(entry.path))
-        return FILE if target.parent == blobs and target.is_file() else LINK
+        return FILE if target.is_file() and any(is_blob(target, place) for place in blobs) else LINK
     return kind
-
-
-def _blobs(folder: Path) -> Path | None:
-    """Where the links of a Hub cache's snapshot lead: there, and only there, a link is what a download puts."""
-    cache = folder.resolve().parent.parent
-    is_snapshot = folder.resolve().parent.name == "snapshots" and cache.name.startswith("models--")
-    return cache / "blobs" if is_snapshot else None

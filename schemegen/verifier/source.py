@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from schemegen.errors import UnsupportedError
 from schemegen.formats import DTYPE_BITS, group_of, storage_of
+from schemegen.kernels.floats import first_nonfinite
 from schemegen.planner import Action, Chunk, Plan
 from schemegen.scheme import Format
 from schemegen.verifier.buffers import Files, Memory
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
     Bits = NDArray[np.unsignedinteger[Any]]
 
-#: Exponent bits, all of them set in infinity and NaN, by weight dtype.
-_EXPONENT: Final = {"BF16": 0x7F80, "F16": 0x7C00, "F32": 0x7F800000}
 #: Takes file, offset and bytes that were read anyway; gives how many of them it has compared with a digest.
 Witness = Callable[[str, int, memoryview], int]
 
@@ -38,7 +37,7 @@ class Comparison:
         source = self._sources.fill(chunk.tensor.source.file, memory.take("source", chunk.nbytes), chunk.offset)
         stored, witnessed = {}, 0
         for piece, span in zip(chunk.tensor.pieces, chunk.spans, strict=True):
-            suffix = "" if chunk.tensor.action is Action.COPY else piece.name.rpartition(".")[2]
+            suffix = "" if chunk.tensor.action is Action.COPY else piece.suffix
             offset = self._starts[span.file] + span.offset
             stored[suffix] = self._outputs.fill(span.file, memory.take(f"stored {suffix}", span.nbytes), offset)
             witnessed += witness(span.file, offset, stored[suffix])
@@ -81,9 +80,9 @@ def _packed_faults(chunk: Chunk, format: Format, source: memoryview, stored: Map
     packed = np.frombuffer(stored["weight_packed"], np.uint32).reshape(rows, -1)
     shapes = np.frombuffer(stored["weight_shape"], "<i8").reshape(-1, 2)
     for matrix in np.flatnonzero((shapes != chunk.tensor.matrix_shape).any(axis=1)):
-        module = _module(chunk, chunk.first[0] + int(matrix))
+        module = chunk.tensor.modules[chunk.first[0] + int(matrix)]
         yield f"{module}.weight_shape is {shapes[matrix].tolist()}, not {list(chunk.tensor.matrix_shape)}"
-    index = _first_not_finite(scales, dtype)
+    index = first_nonfinite(scales, dtype)
     if index >= 0:
         yield f"{_place(chunk, 'weight_scale', index, scales.shape[1])} is infinite or no number"
         return
@@ -95,20 +94,8 @@ def _packed_faults(chunk: Chunk, format: Format, source: memoryview, stored: Map
         )
 
 
-def _first_not_finite(bits: Bits, dtype: str) -> int:
-    import numpy as np
-
-    exponent = bits.dtype.type(_EXPONENT[dtype])
-    found = np.flatnonzero((bits & exponent) == exponent)
-    return int(found[0]) if found.size else -1
-
-
 def _place(chunk: Chunk, suffix: str, index: int, columns: int) -> str:
     """The name of a stored tensor of the chunk and the position in it of a flat index over the chunk's rows."""
     row, column = divmod(index, columns)
     matrix, row = divmod(row, chunk.shape[1])
-    return f"{_module(chunk, chunk.first[0] + matrix)}.{suffix} at [{chunk.first[1] + row}, {column}]"
-
-
-def _module(chunk: Chunk, matrix: int) -> str:
-    return chunk.tensor.outputs[matrix * len(chunk.tensor.pieces)].name.rpartition(".")[0]
+    return f"{chunk.tensor.modules[chunk.first[0] + matrix]}.{suffix} at [{chunk.first[1] + row}, {column}]"

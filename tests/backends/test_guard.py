@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from schemegen.backends.base import Backend, Batch, Buffers, Job
+from schemegen.backends.base import Backend, Batch, Buffers, Job, Needs
 from schemegen.backends.guard import GuardedBackend
 from schemegen.errors import CheckpointError, OutputError, PluginError
 from schemegen.planner import Chunk
@@ -42,23 +42,31 @@ class Odd(Backend):
             out["weight_packed"] = None  # type: ignore[index]
         self._do()
 
+    def quantize_batch(self, job: Job, batch: Batch) -> None:
+        self.quantize_chunk(job, batch.chunks[0], batch.parts[0])
+
     def report(self) -> Any:
         return self._do()
 
 
 NOTHING: Any = None
+CHUNK: Any = SimpleNamespace(tensor=SimpleNamespace(pieces=()))
 CALLS = {
     "refuses": lambda backend: backend.refuses(NOTHING),
     "needs": lambda backend: backend.needs(NOTHING),
     "prepare": lambda backend: backend.prepare(NOTHING),
-    "quantize_chunk": lambda backend: backend.quantize_chunk(NOTHING, NOTHING, {}),
-    "quantize_batch": lambda backend: backend.quantize_batch(NOTHING, Batch((NOTHING,), {}, ({},))),
+    "quantize_chunk": lambda backend: backend.quantize_chunk(NOTHING, CHUNK, {}),
+    "quantize_batch": lambda backend: backend.quantize_batch(NOTHING, Batch((CHUNK,), {}, ({},))),
     "report": lambda backend: backend.report(),
 }
 
 
 @pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("fault", [KeyError("x"), SystemExit(5), NotImplementedError()], ids=repr)
+@pytest.mark.parametrize(
+    "fault",
+    [KeyError("x"), SystemExit(5), NotImplementedError(), GeneratorExit(), BaseException("x"), OSError(2, "none")],
+    ids=repr,
+)
 def test_stray_exceptions_name_backend_distribution_and_call(call: str, fault: BaseException) -> None:
     with pytest.raises(PluginError, match=f"'backend odd' of acme 2.0: {call} raised {type(fault).__name__}"):
         CALLS[call](GuardedBackend(Odd(fault), "acme 2.0"))
@@ -66,9 +74,23 @@ def test_stray_exceptions_name_backend_distribution_and_call(call: str, fault: B
 
 @pytest.mark.parametrize("call", CALLS)
 def test_errors_on_purpose_and_interrupts_pass(call: str) -> None:
-    for fault in (CheckpointError("bad"), KeyboardInterrupt(), OSError(28, "full")):
+    for fault in (CheckpointError("bad"), KeyboardInterrupt(), MemoryError()):
         with pytest.raises(type(fault)):
             CALLS[call](GuardedBackend(Odd(fault), "acme 2.0"))
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_full_disk_is_not_the_backends_fault(call: str) -> None:
+    told = r"backend odd cannot write \(\[Errno 28\] full: 'scratch/x'\); make room"
+    with pytest.raises(OutputError, match=told):
+        CALLS[call](GuardedBackend(Odd(OSError(28, "full", "scratch/x")), "acme 2.0"))
+
+
+@pytest.mark.parametrize("asked", [-1, "x", float("nan"), 1.5, True, None])
+def test_scratch_space_is_a_whole_number(asked: Any) -> None:
+    with pytest.raises(PluginError, match=r"acme 2\.0: needs asks for .* bytes of scratch space"):
+        GuardedBackend(Odd(Needs(asked)), "acme 2.0").needs(NOTHING)
+    assert GuardedBackend(Odd(Needs(5)), "acme 2.0").needs(NOTHING) == Needs(5)
 
 
 @pytest.mark.parametrize(("call", "answer"), [("refuses", 3), ("needs", None), ("report", "text"), ("report", (1,))])
@@ -84,12 +106,31 @@ def test_buffers_are_filled_and_never_replaced(call: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"), [("cuda", "devices returned str, not tuple"), ((1,), "returned int, not str")]
+    ("answer", "told"),
+    [
+        ("cuda", "devices returned str, not tuple"),
+        ((1,), "returned int, not str"),
+        ((), r"acme 2.0: devices is '\(\)', and must name cpu or cuda, or both"),
+        (("cpu", "mps"), "acme 2.0: devices is .*mps.*, and must name cpu or cuda, or both"),
+        (property(lambda self: 1 // 0), "acme 2.0: devices raised ZeroDivisionError"),
+    ],
 )
 def test_wrong_devices_are_named(answer: Any, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Odd, "devices", answer)
     with pytest.raises(PluginError, match=told):
         GuardedBackend(Odd(None), "acme 2.0").devices()
+
+
+def test_same_bits_as_is_a_name_or_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    guarded = GuardedBackend(Odd(None), "acme 2.0")
+    found = []
+    for name in (None, "acme-quantizer"):
+        monkeypatch.setattr(Odd, "same_bits_as", name)
+        found.append(guarded.same_bits_as)
+    assert found == [None, "acme-quantizer"]
+    monkeypatch.setattr(Odd, "same_bits_as", True)
+    with pytest.raises(PluginError, match="same_bits_as returned bool, not str"):
+        _ = guarded.same_bits_as
 
 
 def test_a_device_that_fails_is_not_the_backends_fault() -> None:
@@ -99,6 +140,25 @@ def test_a_device_that_fails_is_not_the_backends_fault() -> None:
         guarded.quantize_chunk(job, NOTHING, {})
 
 
+def test_what_reads_like_a_gpus_fault_is_the_backends_where_there_is_none() -> None:
+    guarded = GuardedBackend(Odd(RuntimeError("CUDA error: unspecified launch failure")), "acme 2.0")
+    job: Any = SimpleNamespace(device="cpu")
+    with pytest.raises(PluginError, match="quantize_chunk raised RuntimeError: CUDA error"):
+        guarded.quantize_chunk(job, NOTHING, {})
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [(("",), "recorded raised ValueError"), (("../x",), "versions names"), ((1,), "returned int")],
+)
+def test_names_of_distributions_that_cannot_be_are_the_backends_fault(
+    names: Any, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Odd, "versions", names)
+    with pytest.raises(PluginError, match=told):
+        GuardedBackend(Odd(None), "acme 2.0").versions(NOTHING)
+
+
 def test_missing_distributions_are_named() -> None:
     with pytest.raises(PluginError, match="no-such-distribution"):
-        GuardedBackend(Odd(None), "acme 2.0").versions()
+        GuardedBackend(Odd(None), "acme 2.0").versions(NOTHING)

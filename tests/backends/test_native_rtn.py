@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from schemegen.backends.native_rtn import NativeRtn
-from schemegen.scheme import Format
+from schemegen.catalog import load_catalog
+from schemegen.checkpoint import open_checkpoint
+from schemegen.planner import make_plan, resolve_rules
+from schemegen.scheme import Format, Scheme
 
 
 def form(**fields: Any) -> Format:
@@ -28,7 +32,7 @@ def form(**fields: Any) -> Format:
 def test_symmetric_int4_and_int8_are_taken_without_torch(
     fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("schemegen.backends.native_rtn.has_torch", lambda: False)
+    monkeypatch.setattr("schemegen.backends.native_rtn.torch_fault", lambda: "is not there")
     assert NativeRtn().refuses(form(**fields)) is None
 
 
@@ -45,8 +49,9 @@ def test_symmetric_int4_and_int8_are_taken_without_torch(
 def test_other_widths_and_groups_are_for_torch(
     fields: dict[str, Any], what: str, installed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("schemegen.backends.native_rtn.has_torch", lambda: installed)
-    told = f"computes {what} with torch, which is not installed: pip install torch"
+    fault = None if installed else "is not there"
+    monkeypatch.setattr("schemegen.backends.native_rtn.torch_fault", lambda: fault)
+    told = f"computes {what} with torch, which is not there"
     assert NativeRtn().refuses(form(**fields)) == (None if installed else told)
 
 
@@ -73,3 +78,19 @@ def test_everything_else_is_refused_with_the_reason(fields: dict[str, Any], reas
     found = NativeRtn().refuses(form(**fields))
     assert found is not None
     assert reason in found
+
+
+@pytest.mark.parametrize(
+    ("bits", "group", "recorded"),
+    [(4, 32, ("numba", "numpy")), (8, 16, ("numba", "numpy")), (3, 32, ("numpy", "torch")), (4, 4, ("numpy", "torch"))],
+)
+def test_what_decides_the_bits_follows_from_the_plan(
+    bits: int, group: int, recorded: tuple[str, ...], sample_folder: Path
+) -> None:
+    catalog = load_catalog()
+    checkpoint = open_checkpoint(str(sample_folder))
+    head = {"schema_version": 1, "name": "of-a-test", "summary": "a scheme of a test", "policy": ["experts-only"]}
+    scheme = Scheme.model_validate(head | {"formats": {"int": {"num_bits": bits, "group_size": group}}})
+    rules = resolve_rules(scheme, catalog.policy)
+    plan = make_plan(checkpoint, catalog.architecture_of(checkpoint.config), scheme, rules)
+    assert NativeRtn().recorded(plan) == recorded

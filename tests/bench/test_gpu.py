@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bench import gpu_bits
+from schemegen.kernels.floats import FLOAT_BITS
 
 pytest.importorskip("torch")
 ROWS = 32
@@ -16,7 +17,7 @@ ROWS = 32
 def test_its_weights_are_finite_and_of_every_kind(dtype: str, group_size: int) -> None:
     bits = gpu_bits.weights_of(dtype, group_size, 2048, 1)
     magnitudes = bits & bits.dtype.type((1 << bits.itemsize * 8 - 1) - 1)
-    infinity, smallest = gpu_bits.INFINITY[dtype], 1 << gpu_bits.MANTISSA[dtype]
+    infinity, smallest = FLOAT_BITS[dtype].infinity, 1 << gpu_bits.MANTISSA[dtype]
     assert magnitudes.max() < infinity
     assert (magnitudes == 0).any()
     assert ((magnitudes > 0) & (magnitudes < smallest)).any()
@@ -40,7 +41,7 @@ def test_a_scale_by_the_reciprocal_is_found(monkeypatch: pytest.MonkeyPatch) -> 
         scales, top = scales_of(bits, dtype, num_bits)
         values = torch_int._values(top, dtype).mul(1 / ((2**num_bits - 1) / 2))
         other = values.to(torch_int._DTYPES[dtype]).view(torch_int._SIGNED[dtype])
-        return scales.where(scales == torch_int._EPSILON[dtype], other), top
+        return scales.where(scales == FLOAT_BITS[dtype].epsilon, other), top
 
     scales_of = torch_int._scales
     monkeypatch.setattr(torch_int, "_scales", by_reciprocal)

@@ -98,7 +98,7 @@ def test_the_same_again_and_verify_fetch_nothing(
     good(here("verify", "Tiny-kimi-k2-int4", "--against", REPO))
     assert f"at {commit}" in good(here("inspect", REPO, "--revision", commit))
     assert hub.sent == {}
-    assert hub.requests == []
+    assert {path for _, path, _ in hub.requests} == {f"/api/models/{REPO}/tree/{commit}"}
     moved = here("verify", "Tiny-kimi-k2-int4", "--against", REPO, "--revision", "2" * 40)
     assert (moved.returncode, "has no revision" in moved.stderr) == (1, True)
 
@@ -129,6 +129,15 @@ def test_a_result_whose_source_is_gone_from_the_cache_needs_no_download(
     other = here("apply", "kimi-k2-int4", REPO, "-o", "out")
     assert (other.returncode, "revision: there" in other.stderr) == (1, True)
     assert sum(hub.sent.values()) < 10 * GUESS_BYTES
+
+
+def test_what_a_server_says_in_its_own_words_is_not_repeated(
+    run: Run, hub_server: LoopbackHub, files: Mapping[str, bytes]
+) -> None:
+    listing = json.dumps(hub_server.repos[REPO].tree()).encode()
+    hub_server.faults.append(Fault("/tree/", 200, {"X-HF-Warning": "topic; \x1b[31mred"}, listing))
+    done = run("inspect", REPO)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])

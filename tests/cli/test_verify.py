@@ -45,6 +45,13 @@ def test_flags_reach_the_library(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> N
     assert told == {"path": "out", "checks": ["one check", "another check"], "bytes_read": 2_000_000_000, "notes": []}
 
 
+def test_a_revision_of_nothing_is_a_usage_error(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    called = faked(monkeypatch)
+    done = cli("verify", "out", "--revision", "main")
+    assert (done.code, done.out, called) == (2, "", [])
+    assert "--against MODEL" in done.err
+
+
 def test_every_finding_is_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: object, **given: object) -> NoReturn:
         raise VerificationError(["a.safetensors: wrong", "b.safetensors: wrong too"])

@@ -12,6 +12,36 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
+class PeerInt:
+    """What compressed-tensors makes of a matrix: bits of scales, words, and the weights it restores."""
+
+    scales: Array
+    packed: Array
+    restored: Array
+
+
+def _peer_int(raw: Array, dtype: str, num_bits: int, group_size: int) -> PeerInt:
+    """Symmetric pack-quantized integers by compressed-tensors; a group of the whole width is the strategy channel."""
+    torch = pytest.importorskip("torch")
+    peer = pytest.importorskip("compressed_tensors.quantization")
+    packer = pytest.importorskip("compressed_tensors.compressors").BaseCompressor.load_from_registry("pack-quantized")
+    size = None if group_size == raw.shape[1] else group_size
+    strategy = "channel" if size is None else "group"
+    args = peer.QuantizationArgs(num_bits=num_bits, strategy=strategy, group_size=size, symmetric=True)
+    scheme = peer.QuantizationScheme(targets=["Linear"], weights=args)
+    signed = {2: torch.int16, 4: torch.int32}[raw.itemsize]
+    torch_dtype = {"BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.float32}[dtype]
+    weight = torch.from_numpy(raw.view(f"i{raw.itemsize}")).view(torch_dtype)
+    observed = weight.unflatten(-1, (-1, group_size))
+    scale, _ = peer.utils.calculate_qparams(observed.amin(-1), observed.amax(-1), args)
+    made = packer.compress({"weight": weight, "weight_scale": scale}, scheme)
+    # Before decompression, which takes the dictionary apart.
+    words = made["weight_packed"].numpy().view(np.uint32).copy()
+    restored = packer.decompress(made, scheme)["weight"]
+    return PeerInt(scale.view(signed).numpy().view(raw.dtype), words, restored.view(signed).numpy().view(raw.dtype))
+
+
+@dataclass(frozen=True)
 class PlainInt:
     """Symmetric pack-quantized integers in plain numpy, a step at a time: the tests' own reading of the format."""
 
@@ -127,3 +157,9 @@ def _weight_bits(dtype: str, rows: int, cols: int, group_size: int, seed: int) -
     bits = np.where(rng.random(bits.shape) < rng.choice([0, 0, 0.05, 1], scale.shape), specials, bits)
     bits[rng.random(scale.shape[:2]) < 0.1] = 0
     return np.ascontiguousarray(bits.reshape(rows, cols), plain.uint)
+
+
+@pytest.fixture
+def peer_int() -> Callable[[Array, str, int, int], PeerInt]:
+    """compressed-tensors at work: weights [rows, cols] as bits, dtype, bits, group size."""
+    return _peer_int

@@ -211,28 +211,15 @@ def test_what_is_only_read_may_be_read_only() -> None:
 
 @every_format
 @pytest.mark.parametrize("strategy", ["group", "channel"])
-def test_bits_equal_compressed_tensors(dtype: str, num_bits: int, strategy: str, weight_bits: Weights) -> None:
-    torch = pytest.importorskip("torch")
-    peer = pytest.importorskip("compressed_tensors.quantization")
-    packer = pytest.importorskip("compressed_tensors.compressors").BaseCompressor.load_from_registry("pack-quantized")
+def test_bits_equal_compressed_tensors(
+    dtype: str, num_bits: int, strategy: str, weight_bits: Weights, peer_int: Callable[..., Any]
+) -> None:
     group_size = 32 if strategy == "group" else 672
-    args = peer.QuantizationArgs(
-        num_bits=num_bits, strategy=strategy, group_size=32 if strategy == "group" else None, symmetric=True
-    )
-    scheme = peer.QuantizationScheme(targets=["Linear"], weights=args)
     raw = weight_bits(dtype, 257, 672, group_size, num_bits)
-    signed = {2: torch.int16, 4: torch.int32}[raw.itemsize]
-    torch_dtype = {"BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.float32}[dtype]
-    weight = torch.from_numpy(raw.view(f"i{raw.itemsize}")).view(torch_dtype)
-    observed = weight.unflatten(-1, (-1, group_size))
-    scale, _ = peer.utils.calculate_qparams(observed.amin(-1), observed.amax(-1), args)
-    theirs = packer.compress({"weight": weight, "weight_scale": scale}, scheme)
-
+    theirs = peer_int(raw, dtype, num_bits, group_size)
     where, packed, scales = quantized(raw, dtype, num_bits, group_size)
     assert where == -1
-    np.testing.assert_array_equal(scales, scale.view(signed).numpy().view(raw.dtype))
-    np.testing.assert_array_equal(packed, theirs["weight_packed"].numpy().view(np.uint32))
+    np.testing.assert_array_equal(scales, theirs.scales)
+    np.testing.assert_array_equal(packed, theirs.packed)
     assert recode_int(raw, dtype, num_bits, group_size, packed, scales) == -1
-
-    restored = packer.decompress(theirs, scheme)["weight"].view(signed).numpy().view(raw.dtype)
-    np.testing.assert_array_equal(decoded(packed, dtype, num_bits, group_size, scales), restored)
+    np.testing.assert_array_equal(decoded(packed, dtype, num_bits, group_size, scales), theirs.restored)

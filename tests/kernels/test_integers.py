@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,13 +31,37 @@ def test_what_has_a_fused_kernel(num_bits: int, group_size: int | None, fused: b
 
 
 def test_without_torch_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(integers, "has_torch", lambda: False)
+    monkeypatch.setattr(integers, "torch_fault", lambda: "is not installed: pip install torch")
     weights, packed, scales = np.zeros((1, 32), np.uint16), np.zeros((1, 3), np.uint32), np.zeros((1, 1), np.uint16)
-    told = r"INT3 is computed with torch, which is not installed: pip install 'schemegen\[torch\]'"
+    told = r"INT3 is computed with torch, which is not installed: pip install torch"
     with pytest.raises(UnsupportedError, match=told):
         integers.quantize_int(weights, "BF16", 3, 32, packed, scales)
     with pytest.raises(UnsupportedError, match=told):
         integers.recode_int(weights, "BF16", 3, 32, packed, scales)
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (None, "is not installed: pip install torch"),
+        ("import no_such_part", "cannot be imported (ModuleNotFoundError: \"No module named 'no_such_part'\"): "),
+        (
+            "raise OSError('libcudart.so.12: cannot open')",
+            "cannot be imported (OSError: 'libcudart.so.12: cannot open'): ",
+        ),
+        ("raise AttributeError('half\\nmore')", "cannot be imported (AttributeError: 'half'): "),
+    ],
+)
+def test_what_keeps_torch_from_use_is_told(code: str | None, told: str, tmp_path: Path) -> None:
+    if code is not None:
+        (tmp_path / "torch.py").write_text(code)
+    asked = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); sys.modules |= {{}} if {code is not None} else "
+        "{'torch': None}\nfrom schemegen.kernels.integers import torch_fault; print(torch_fault())"
+    )
+    done = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True)
+    assert done.stdout.startswith(told)
+    assert "pip install torch" in done.stdout
 
 
 def test_a_fused_format_imports_no_torch() -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+
+from schemegen.errors import OutputError
 
 torch = pytest.importorskip("torch")
 
@@ -75,3 +79,70 @@ def test_the_version_says_whether_it_is_built_for_a_gpu() -> None:
     name, built = torch_version()
     assert name == torch.__version__
     assert built or cuda_count() == 0
+
+
+class Cuda:
+    """Stands for torch.cuda where there is no GPU: notes when a stream is waited for."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def device(self, name: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def stream(self, stream: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def Stream(self, device: str) -> str:
+        return device
+
+    def current_stream(self) -> SimpleNamespace:
+        return SimpleNamespace(synchronize=lambda: self.events.append("waited"))
+
+    def mem_get_info(self, device: str) -> tuple[int, int]:
+        return 5 << 20, 1 << 40
+
+
+@pytest.mark.parametrize("fault", [None, KeyError("x"), KeyboardInterrupt()])
+@pytest.mark.parametrize("context", ["here", "own_stream"])
+def test_the_stream_is_waited_for_whatever_ends_a_call(
+    context: str, fault: BaseException | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pinned memory is used again as soon as a call returns, and torch does not track views into it."""
+    from schemegen.kernels import torch_device
+
+    cuda = Cuda()
+    monkeypatch.setattr(torch, "cuda", cuda)
+    with nullcontext() if fault is None else pytest.raises(type(fault)), getattr(torch_device, context)("cuda:0"):
+        cuda.events.append("inside")
+        if fault is not None:
+            raise fault
+    assert cuda.events == ["inside", "waited"]
+
+
+def test_host_memory_that_cannot_be_pinned_is_not_told_as_the_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    from schemegen.kernels import torch_device
+
+    def full(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA error: out of memory\nmore")
+
+    monkeypatch.setattr(torch, "empty", full)
+    told = r"cannot have 128 MiB of host memory for cuda:0 \(CUDA error: out of memory\); .* with fewer --jobs"
+    with pytest.raises(OutputError, match=told):
+        torch_device.pinned("cuda:0", 100 << 20)
+
+
+def test_a_device_is_tried_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    from schemegen.kernels import torch_device
+
+    assert torch_device.fault_of("torch:cpu", 1 << 60) is None
+
+    def no_kernel(*_: object, **__: object) -> None:
+        raise torch.AcceleratorError("CUDA error: no kernel image is available\nmore")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(torch, "ones", no_kernel)
+        assert torch_device.fault_of("torch:cpu", 0) == "torch:cpu fails (CUDA error: no kernel image is available)"
+    monkeypatch.setattr(torch, "cuda", Cuda())
+    told = "cuda:0 has 5 MiB of memory free, and a worker takes up to 6 MiB"
+    assert torch_device.fault_of("cuda:0", 6 << 20) == told

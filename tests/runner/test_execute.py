@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import ClassVar
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from schemegen.backends.base import Backend, Buffers, Job, NonFiniteWeight, WeightBackend, Weights
@@ -32,6 +36,11 @@ def planned(sample_folder: Path) -> Planned:
     return make_plan(checkpoint, catalog.architecture_of(checkpoint.config), scheme, rules), checkpoint
 
 
+def scales_of(weights: Weights) -> Any:
+    """Bits of the weights that make finite scales above zero."""
+    return weights.bits[..., ::32] & 0x3FFF | 1
+
+
 class Counting(WeightBackend):
     """Writes a pattern that depends on the weights alone, and counts or fails on request."""
 
@@ -50,7 +59,7 @@ class Counting(WeightBackend):
             if self.calls == self.fail_at and self.fault is not None:
                 raise self.fault
         out["weight_packed"][...] = weights.bits[..., ::8]
-        out["weight_scale"][...] = weights.bits[..., ::32]
+        out["weight_scale"][...] = scales_of(weights)
 
 
 def carry_out(
@@ -157,9 +166,74 @@ def test_a_bad_weight_is_named_with_its_place(planned: Planned, tmp_path: Path) 
     place = [1, 3, 5]
     index = (place[0] * rows + place[1]) * columns + place[2]
     with pytest.raises(CheckpointError) as caught:
-        carry_out(planned, tmp_path, Counting(1, NonFiniteWeight(index)))
-    assert str(place) in str(caught.value)
+        carry_out(planned, tmp_path, Refusing(NonFiniteWeight(np.int64(index))))  # type: ignore[arg-type]
+    assert f"at {place};" in str(caught.value)
     assert tensor.name in str(caught.value)
+
+
+class Refusing(Counting):
+    """Refuses what it is given, after it made one weight infinite."""
+
+    def __init__(self, fault: NonFiniteWeight, infinite: bool = True) -> None:
+        super().__init__()
+        self.refusal, self.infinite = fault, infinite
+
+    def quantize(self, weights: Weights, format: Format, out: Buffers) -> None:
+        if self.infinite:
+            weights.bits.reshape(-1)[self.refusal.index] = 0x7F80
+        raise self.refusal
+
+
+@pytest.mark.parametrize(
+    ("index", "told"),
+    [
+        (-1, r"quantize_chunk raised ValueError: NonFiniteWeight\(-1\) of \d+ weights"),
+        (10**9, r"quantize_chunk raised ValueError: NonFiniteWeight\(1000000000\) of \d+ weights"),
+        (7, r"quantize_chunk raised ValueError: NonFiniteWeight\(7\), where the weight is finite"),
+        ("7", "quantize_chunk raised TypeError"),
+    ],
+)
+def test_a_weight_that_is_none_or_finite_is_the_backends_fault(
+    planned: Planned, tmp_path: Path, index: Any, told: str
+) -> None:
+    with pytest.raises(PluginError, match=told):
+        carry_out(planned, tmp_path, Refusing(NonFiniteWeight(index), infinite=False))
+
+
+@pytest.mark.parametrize("device", ["cpu", "torch:cpu"])
+@pytest.mark.parametrize("bits", [0, 0x8000, 0x7F80, 0xFF80, 0x7FC0])
+def test_a_scale_that_decodes_nothing_is_the_backends_fault(
+    planned: Planned, tmp_path: Path, bits: int, device: str
+) -> None:
+    if device != "cpu":
+        pytest.importorskip("torch")
+
+    class Careless(Counting):
+        devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
+
+        def quantize(self, weights: Weights, format: Format, out: Buffers) -> None:
+            super().quantize(weights, format, out)
+            out["weight_scale"][-1, -1, -1] = bits
+
+    told = r"'backend counting' of test 1: it wrote a scale of tensor \S+ that is NaN, infinite or zero"
+    with pytest.raises(PluginError, match=told):
+        carry_out(planned, tmp_path, Careless(), device=device)
+
+
+def test_a_backend_that_reshapes_its_arrays_harms_nobody(
+    planned: Planned, whole: tuple[dict[str, bytes], Outcome], tmp_path: Path
+) -> None:
+    class Reshaping(Counting):
+        def quantize(self, weights: Weights, format: Format, out: Buffers) -> None:
+            super().quantize(weights, format, out)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+                for items in out.values():
+                    items.shape = (-1,)
+                    items.strides = (0,)
+
+    carry_out(planned, tmp_path, Reshaping())
+    assert shards(tmp_path) == whole[0]
 
 
 @pytest.mark.parametrize(
@@ -199,7 +273,30 @@ class ByChunk(Backend):
         self.devices_seen |= {job.device, weights.device}
         assert weights.bits.shape == chunk.shape
         out["weight_packed"][...] = weights.bits[..., ::8]
-        out["weight_scale"][...] = weights.bits[..., ::32]
+        out["weight_scale"][...] = scales_of(weights)
+
+
+def test_a_source_that_cannot_be_opened_leaves_nothing_open(
+    planned: Planned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All but the last shard are open by then."""
+    last = planned[1].path(planned[0].files[-1])
+    opened: list[int] = []
+    real = os.open
+
+    def failing(path: Path, flags: int) -> int:
+        if path == last:
+            raise OSError(5, "Input/output error")
+        opened.append(real(path, flags))
+        return opened[-1]
+
+    monkeypatch.setattr("schemegen.runner.execute.os", SimpleNamespace(open=failing, close=os.close, O_RDONLY=0))
+    with pytest.raises(CheckpointError, match="Input/output error"):
+        carry_out(planned, tmp_path, Counting())
+    assert opened
+    for descriptor in opened:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(descriptor)
 
 
 @pytest.mark.parametrize("device", ["cpu", "torch:cpu"])
@@ -220,7 +317,7 @@ def test_a_plain_backend_works_on_any_device(
         f: sorted(d) for f, d in whole[1].digests.items()
     }
     if isinstance(backend, ByChunk):
-        assert backend.devices_seen == {device}
+        assert backend.devices_seen == {"cpu"}
 
 
 def test_prepare_is_called_once_before_the_first_chunk(planned: Planned, tmp_path: Path) -> None:

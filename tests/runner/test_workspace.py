@@ -200,3 +200,16 @@ def test_what_entering_would_refuse_is_foreseen(output: Path) -> None:
     (workspace.folder / "run.json").unlink()
     with pytest.raises(OutputError, match="was made by no run"):
         workspace.foresee(unread, restart=True)
+
+
+def test_what_lies_in_scratch_counts_up_to_what_was_asked_for(output: Path) -> None:
+    workspace = Workspace(output)
+    assert workspace.written_bytes(1 << 30) == 0
+    for folder, blocks in ((workspace.model, 2), (workspace.scratch / "deep", 3)):
+        folder.mkdir(parents=True)
+        (folder / "file").write_bytes(b"x" * 4096 * blocks)
+    model, scratch = (
+        (folder / "file").stat().st_blocks * 512 for folder in (workspace.model, workspace.scratch / "deep")
+    )
+    found = [workspace.written_bytes(asked) for asked in (0, 1000, scratch, 1 << 30)]
+    assert found == [model, model + 1000, model + scratch, model + scratch]

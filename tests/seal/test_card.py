@@ -12,7 +12,8 @@ import yaml
 from schemegen import Scheme
 from schemegen.checkpoint.model import SideFile, Unindexed
 from schemegen.engines import declare
-from schemegen.seal import Sealing, default_name
+from schemegen.engines.serving import VERSIONS
+from schemegen.seal import Sealing, argument, default_name
 from schemegen.seal.card import card
 
 MakeSealing = Callable[..., Sealing]
@@ -81,6 +82,7 @@ def test_it_tells_how_to_serve_and_how_to_make_it_again(make_card: Callable[...,
     assert "#   --language-model-only\n" in text
     assert """#   --speculative-config '{"method": "mtp", "num_speculative_tokens": 1}'\n""" in text
     assert "#   --speculative-algorithm NEXTN " in text
+    assert "\nFlags as vLLM " + " and SGLang ".join(VERSIONS.values()) + " spell them.\n" in text
     assert 'base_url="http://localhost:8000/v1"' in text
     assert f'model="{name}",' in text
     assert f"\nschemegen apply kimi-k2-int4 qwen3.6-moe\nschemegen verify {name} --against org/Model-1\n" in text
@@ -103,9 +105,10 @@ def test_a_copy_of_the_base_model_is_told(make_card: Callable[..., str]) -> None
 
 
 def test_the_peers_script_is_there_where_it_is_known_to_agree(make_card: Callable[..., str]) -> None:
-    assert "from llmcompressor import model_free_ptq\n" in make_card(told={"backend": "native-rtn"})
-    assert "bit for bit, but stores the kept" in make_card("keep-mtp", told={"backend": "native-rtn"})
-    assert "llmcompressor" not in make_card(told={"backend": "a-guest"})
+    told = {"same_bits_as": "llm-compressor"}
+    assert "from llmcompressor import model_free_ptq\n" in make_card(told=told)
+    assert "bit for bit, but stores the kept" in make_card("keep-mtp", told=told)
+    assert "llmcompressor" not in make_card()
 
 
 def test_front_matter_names_a_hub_model_and_nothing_else(make_card: Callable[..., str]) -> None:
@@ -161,6 +164,11 @@ def test_it_says_how_to_make_the_output_again(make_card: Callable[..., str]) -> 
     assert ".\nPut before its rules: policy `house.yaml`.\nReference: " in text
     assert "house.yaml is not part of schemegen" in text
     assert "is not part of schemegen" not in make_card()
+
+
+def test_a_folder_that_looks_like_an_option_is_named_as_a_folder(make_card: Callable[..., str]) -> None:
+    assert "\nschemegen verify dash-kimi-k2-int4 --against ./-dash\n" in make_card(model_id="-dash")
+    assert (argument("--help"), argument("a-b"), argument("/-a")) == ("./--help", "a-b", "/-a")
 
 
 def structure(text: str) -> list[str]:

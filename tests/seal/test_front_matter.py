@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -63,8 +64,9 @@ def test_license_language_library_and_tags_are_inherited_as_text(with_readme: Wi
         "---\ntags: &a [x, x]\nlicense: [*a, *a, *a, *a]\n---\n".replace("tags", "other"),
         "---\n" + "[" * 100_000 + "\n---\n",
         "---\ntags: " + "[" * 8000 + "\n---\n",
+        "---\ntags: " + "[" * 60_000 + "\n---\n",
+        "---\nother: {a: b}\n  license: mit\n---\n",
         "---\ntags:\n" + "- " * 4000 + "\n---\n",
-        "---\ntags:\n" + "- a\n" * 4000 + "\n---\n",
         b"---\nlicense: \xff\xfe\x00\n---\n",
     ],
 )
@@ -90,6 +92,97 @@ def test_a_long_table_beside_them_does_no_harm(with_readme: WithReadme) -> None:
 )
 def test_it_is_found_where_the_hub_finds_it(with_readme: WithReadme, text: str) -> None:
     assert front_matter_of(with_readme(text)) == {"license": "mit"}
+
+
+MANY = [f"a-tag-of-some-length-{number}" for number in range(2000)]
+TABLE = "model-index:\n- name: x\n" + "  - {type: text, value: 1}\n" * 200_000
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        '"license": "mit"',
+        "'license': 'mit'",
+        "license : mit",
+        "  license: mit\n  other: x",
+        "  # why\n\n  other:\n  - x\n  license: mit",
+        "{license: mit}",
+        '{"other": [x, {y: z}],\n"license": "mit"}',
+        "license: &a mit",
+        "license_of_base: &a mit\nlicense: *a",
+        "defaults: &d {license: mit}\n<<: *d",
+        "defaults: &d {license: gpl}\n<<: [*d, *d]\nlicense: mit",
+        "? license\n: mit",
+        "license: >-\n  mit",
+        "license: !!str mit",
+        "license: gpl\nlicense: mit",
+        # No YAML as a whole.
+        'other: "x\n"license": "mit"',
+        "  license : mit\n  other: [x",
+        "license: mit\nother: *nobody",
+        "license: mit\nother: a: b",
+        "license: mit\nother: \x07",
+        "license: mit\n" + "[" * 100_000,
+        # Too long to be read as a whole.
+        TABLE + "license: mit\n" + TABLE,
+        "\n".join(f"  {line}" for line in (TABLE + '"license" : mit').splitlines()),
+        "license: gpl\n" * 50_000 + "license: mit",
+    ],
+)
+def test_a_license_is_read_however_yaml_spells_it(with_readme: WithReadme, block: str) -> None:
+    assert front_matter_of(with_readme(f"---\n{block}\n---\n"))["license"] == "mit"
+
+
+def test_the_hubs_client_reads_the_same(with_readme: WithReadme) -> None:
+    hub = pytest.importorskip("huggingface_hub")
+    for block in (
+        '"license": "mit"',
+        "{license: mit, tags: [a, b]}",
+        " tags: &t [a]\n license : mit",
+        "tags: ['null']",
+    ):
+        text = f"---\n{block}\n---\n"
+        assert front_matter_of(with_readme(text)) == hub.ModelCard(text).data.to_dict()
+
+
+@pytest.mark.parametrize("table", ["", TABLE])
+@pytest.mark.parametrize(
+    "tags", ["\n- " + "\n- ".join(MANY), f" [{', '.join(MANY)}]", f" [\n  {f',{chr(10)}  '.join(MANY)}\n]"]
+)
+def test_many_tags_are_inherited(with_readme: WithReadme, tags: str, table: str) -> None:
+    assert front_matter_of(with_readme(f"---\n{table}tags:{tags}\nlicense: mit\n---\n")) == {
+        "license": "mit",
+        "tags": MANY,
+    }
+
+
+def test_brackets_in_tags_are_text(with_readme: WithReadme) -> None:
+    tags = [f"[{number}]" for number in range(20)]
+    assert front_matter_of(with_readme(f"---\ntags: {tags}\n---\n")) == {"tags": tags}
+
+
+def test_an_entry_that_is_no_text_does_not_take_the_others_with_it(with_readme: WithReadme) -> None:
+    assert front_matter_of(with_readme("---\ntags: [a, {b: c}, [d], e]\n---\n")) == {"tags": ["a", "e"]}
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "tags: " + "[" * 15 + "a," * 32_000,
+        "tags: [" + "[]," * 20_000,
+        "a: &a [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}' if n else '*a'] * 9)}]\n" for n in range(200)),
+        "a: &a {b: c}\n<<: [" + "*a, " * 10_000 + "]",
+        "&a a: *a\n<<: &b [*b]",
+        "license: [*a, &a [*a]]",
+        "? " * 30_000,
+        "tags:\n" + "- a\n" * 4_000_000,
+        "tags: x\n" * 2_000_000,
+    ],
+)
+def test_no_block_takes_long(with_readme: WithReadme, block: str) -> None:
+    began = time.process_time()
+    front_matter_of(with_readme(f"---\n{block}\n---\n"))
+    assert time.process_time() - began < 30
 
 
 def test_entries_that_say_nothing_are_left_out(with_readme: WithReadme) -> None:

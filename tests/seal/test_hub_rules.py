@@ -88,6 +88,6 @@ def test_tags_are_short_lines_each_once() -> None:
     assert taken({"tags": "moe"}, [], None) == {"tags": ["moe"]}
 
 
-def test_the_list_is_the_validators() -> None:
+def test_well_known_licenses_are_listed_and_all_in_lower_case() -> None:
     assert {"apache-2.0", "mit", "llama3.1", "gemma", "openrail++", "other", "unknown"} <= LICENSES
     assert all(name == name.lower() for name in LICENSES)

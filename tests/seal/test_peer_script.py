@@ -22,9 +22,11 @@ from schemegen.checkpoint.model import Unindexed
 from schemegen.checkpoint.sample import write_sample
 from schemegen.engines import declare
 from schemegen.seal import Sealing
+from schemegen.seal.patterns import quantized_of
 from schemegen.seal.peer_script import PeerScript, peer_script
 
 MakeSealing = Callable[..., Sealing]
+PEER = "llm-compressor"
 MakeScript = Callable[..., PeerScript | None]
 needs_peer = pytest.mark.skipif(find_spec("llmcompressor") is None, reason="llm-compressor is not installed")
 INT8 = {"num_bits": 8, "type": "int", "strategy": "channel", "symmetric": True}
@@ -41,10 +43,11 @@ def scheme(weights: Mapping[str, Any] = INT4, policy: Any = "experts-only") -> S
 def make_script(sample_folder: Path, finished: Path, make_sealing: MakeSealing) -> MakeScript:
     """A factory: policies and changed fields → the script."""
 
-    def make(*policies: str, backend: str = "native-rtn", **changes: object) -> PeerScript | None:
-        sealing = make_sealing(sample_folder, finished, *policies, **changes)
+    def make(*policies: str, same_bits_as: str | None = PEER, **changes: object) -> PeerScript | None:
+        told = {"same_bits_as": same_bits_as}
+        sealing = make_sealing(sample_folder, finished, *policies, told=told, **changes)
         ignore = declare(sealing.plan, QWEN3_5_MOE)["ignore"]
-        return peer_script(sealing.plan, sealing.checkpoint, QWEN3_5_MOE, ignore, backend, "name")
+        return peer_script(sealing, quantized_of(sealing.plan), ignore, "name")
 
     return make
 
@@ -175,7 +178,8 @@ def test_it_reads_the_model_where_it_lies(make_script: MakeScript, changes: dict
 @pytest.mark.parametrize(
     "changes",
     [
-        {"backend": "a-guest"},
+        {"same_bits_as": None},
+        {"same_bits_as": "another tool"},
         {"unindexed": (Unindexed("consolidated.safetensors", 1, False),)},
     ],
 )
@@ -191,15 +195,15 @@ def test_without_a_faithful_script_there_is_none(make_script: MakeScript, change
 def test_a_format_that_it_rounds_otherwise_has_none(
     sample_folder: Path, finished: Path, make_sealing: MakeSealing, field: dict[str, Any]
 ) -> None:
-    sealing = make_sealing(sample_folder, finished)
+    sealing = make_sealing(sample_folder, finished, told={"same_bits_as": PEER})
     formats = scheme({**INT4, **field}).formats
     changed = sealing.plan.scheme.model_copy(update={"formats": {"int4": formats["f"]}})
     plan = replace(sealing.plan, scheme=changed)
-    assert peer_script(plan, sealing.checkpoint, QWEN3_5_MOE, [], "native-rtn", "name") is None
+    assert peer_script(replace(sealing, plan=plan), quantized_of(plan), [], "name") is None
 
 
 def test_targets_that_hit_what_is_kept_make_none(
     sample_folder: Path, finished: Path, make_sealing: MakeSealing
 ) -> None:
-    sealing = make_sealing(sample_folder, finished, "keep-mtp")
-    assert peer_script(sealing.plan, sealing.checkpoint, QWEN3_5_MOE, [], "native-rtn", "name") is None
+    sealing = make_sealing(sample_folder, finished, "keep-mtp", told={"same_bits_as": PEER})
+    assert peer_script(sealing, quantized_of(sealing.plan), [], "name") is None

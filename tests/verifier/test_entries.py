@@ -112,6 +112,21 @@ def test_the_links_of_a_hub_cache_are_files(output: Path, tmp_path: Path, findin
     assert findings(snapshot)[0] == f"{SHARD} is a link, not a file; put the file itself there"
 
 
+def test_the_blobs_of_a_hub_cache_may_lie_elsewhere(output: Path, tmp_path: Path, findings: Findings) -> None:
+    snapshot, blobs = tmp_path / "models--a--b" / "snapshots" / "1", tmp_path / "models--a--b" / "blobs"
+    snapshot.parent.mkdir(parents=True)
+    (tmp_path / "disk").mkdir()
+    blobs.symlink_to(tmp_path / "disk")
+    output.rename(snapshot)
+    shutil.move(snapshot / SHARD, blobs / ("0" * 64))
+    (snapshot / SHARD).symlink_to("../../blobs/" + "0" * 64)
+    assert findings(snapshot) == []
+    (blobs / ("0" * 64)).rename(blobs / "secret")
+    (snapshot / SHARD).unlink()
+    (snapshot / SHARD).symlink_to("../../blobs/secret")
+    assert findings(snapshot)[0] == f"{SHARD} is a link, not a file; put the file itself there"
+
+
 @pytest.mark.parametrize(
     "name",
     [

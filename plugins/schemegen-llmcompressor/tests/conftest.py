@@ -123,7 +123,7 @@ def forbid_worker(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 @pytest.fixture(scope="session")
 def write_result() -> WriteResult:
-    """A factory: folder, plan, change → a result of zeros, with every output of the plan as `change` gives it."""
+    """A factory: folder, plan, change → a result of bytes of 1, with the plan's outputs as `change` gives them."""
 
     def write(folder: Path, plan: Plan, change: Callable[[Output], Output | None]) -> None:
         folder.mkdir(exist_ok=True)
@@ -134,14 +134,14 @@ def write_result() -> WriteResult:
                 begin, end = end, end + output.nbytes
                 entries[output.name] = {"dtype": output.dtype, "shape": output.shape, "data_offsets": [begin, end]}
             header = json.dumps(entries).encode()
-            (folder / part.file).write_bytes(len(header).to_bytes(8, "little") + header + bytes(end))
+            (folder / part.file).write_bytes(len(header).to_bytes(8, "little") + header + b"\1" * end)
 
     return write
 
 
 @pytest.fixture
 def zeros(monkeypatch: pytest.MonkeyPatch, write_result: WriteResult) -> Callable[[Plan], None]:
-    """A factory: plan → from the call on, a worker writes zeros for it."""
+    """A factory: plan → from the call on, a worker writes such a result for it."""
 
     def use(plan: Plan) -> None:
         def carry_out(order: dict[str, Any], *_: object) -> None:

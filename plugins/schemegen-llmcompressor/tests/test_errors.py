@@ -24,6 +24,7 @@ from schemegen.planner.model import Output
 MakeJob = Callable[..., Job]
 Change = Callable[[Output], Output | None]
 WriteResult = Callable[[Path, Plan, Change], None]
+WORKER = worker.__file__
 NAN, INFINITY = b"\xc0\x7f", b"\x80\xff"
 
 
@@ -49,20 +50,19 @@ def test_a_nonfinite_weight_is_told_as_the_native_backend_tells_it(
 
 @pytest.fixture
 def fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Carry out an order with a worker that runs the given code, where `told` writes what a worker tells."""
+    """Carry out an order with a worker that runs the given code, where `told` tells what a worker tells."""
 
     def run(code: str) -> None:
         script = tmp_path / "script.py"
         script.write_text(
             "import json, os, signal, sys\n"
             "def told(**failure):\n"
-            "    open(json.load(open(sys.argv[1]))['failure'], 'w').write(json.dumps(failure))\n"
+            "    os.write(int(sys.argv[2]), json.dumps(failure).encode())\n"
             "    sys.exit(1)\n"
             f"{code}\n"
         )
         monkeypatch.setattr(worker, "__file__", str(script))
-        order = {"failure": str(tmp_path / "failure.json")}
-        carry_out(order, tmp_path / "order.json", tmp_path / "log.txt", lambda: None)
+        carry_out({"runs": []}, tmp_path / "order.json", tmp_path / "log.txt", lambda: None)
 
     return run
 
@@ -83,11 +83,60 @@ def test_a_worker_that_fails(fail: Callable[[str], None], code: str, error: type
         fail(code)
 
 
+def test_a_worker_that_is_killed_leaves_no_links(
+    fail: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    code = "import pathlib, runpy\n"
+    code += f"main = runpy.run_path({WORKER!r})['main']\n"
+    code += "def quantize(order, links):\n"
+    code += f"    pathlib.Path({str(tmp_path / 'seen')!r}).write_text(str(links))\n"
+    code += "    (links / 'link').symlink_to('/nowhere')\n"
+    code += "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    code += "main.__globals__['quantize'] = quantize\nmain(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])"
+    with pytest.raises(PluginError, match="was killed"):
+        fail(code)
+    assert (tmp_path / "seen").read_text().startswith(str(tmp_path / "tmp" / "schemegen-"))
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
 def test_a_worker_that_fails_leaves_a_log(fail: Callable[[str], None], tmp_path: Path) -> None:
     with pytest.raises(PluginError, match=r"log\.txt"):
         fail("print('out')\nraise KeyError('why')")
     assert "out" in (log := (tmp_path / "log.txt").read_text())
     assert "KeyError: 'why'" in log
+
+
+#: The worker itself, where no file takes a byte more and the quantizing fails in the given way.
+FULL = """
+import resource, runpy
+main = runpy.run_path({worker!r})["main"]
+def quantize(order, links):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    raise {error}
+main.__globals__["quantize"] = quantize
+main(sys.argv[1], int(sys.argv[2]), sys.argv[3])
+"""
+
+
+def test_a_full_disk_is_told_though_no_file_can_be_written(fail: Callable[[str], None]) -> None:
+    with pytest.raises(OutputError, match="No space left on device; make room and run the same command again"):
+        fail(FULL.format(worker=WORKER, error="OSError(28, 'full')"))
+
+
+def test_a_worker_with_much_to_tell_is_heard(fail: Callable[[str], None]) -> None:
+    """What it tells fits into the pipe, which is read after it has ended."""
+    with pytest.raises(PluginError, match="raised ValueError: \N{GRINNING FACE}"):
+        fail(FULL.format(worker=WORKER, error="ValueError('\\N{GRINNING FACE}' * 1_000_000)"))
+
+
+def test_a_process_that_cannot_start_is_not_told_as_a_log_that_cannot_be_written(
+    fail: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.executable", "/none/python")
+    with pytest.raises(OutputError, match="cannot start /none/python: No such file or directory; "):
+        fail("")
 
 
 def test_the_systems_error_number_is_found() -> None:

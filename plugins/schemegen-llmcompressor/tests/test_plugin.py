@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
+import schemegen
 from schemegen.catalog import load_catalog
 
 
-def test_the_entry_point_registers_the_backend() -> None:
+def test_the_entry_point_registers_the_backend(sample: Path) -> None:
     catalog = load_catalog()
     assert catalog.failures == ()
     assert catalog.backends.origin("llmcompressor-rtn").startswith("schemegen-llmcompressor ")
-    assert set(catalog.backend("llmcompressor-rtn").versions()) == {"llmcompressor", "compressed-tensors", "torch"}
+    backend = catalog.backend("llmcompressor-rtn")
+    plan = schemegen.plan("kimi-k2-int4", sample)
+    assert set(backend.versions(plan)) == {"llmcompressor", "compressed-tensors", "torch"}
+    assert backend.same_bits_as == "llm-compressor"
 
 
 def test_importing_it_imports_nothing_heavy() -> None:

@@ -33,7 +33,7 @@ def test_a_finished_result_is_used_again(
     LlmCompressorRtn().prepare(job(sample))
 
 
-@pytest.mark.parametrize("change", ["scheme", "versions", "source", "marker"])
+@pytest.mark.parametrize("change", ["scheme", "versions", "source", "marker", "damage", "loss"])
 def test_a_result_of_something_else_is_not(
     sample: Path,
     two_formats: Path,
@@ -56,6 +56,13 @@ def test_a_result_of_something_else_is_not(
     if change == "marker":
         (marker,) = made.scratch.rglob("made.json")
         marker.write_bytes(marker.read_bytes()[:-9])
+    if change in ("damage", "loss"):
+        (path, *_) = made.scratch.rglob("*.safetensors")
+        kept = path.stat()
+        path.write_bytes(path.read_bytes()[:-1] + b"\2")
+        os.utime(path, ns=(kept.st_atime_ns, kept.st_mtime_ns))
+        if change == "loss":
+            path.unlink()
     with pytest.raises(AssertionError, match="a worker was started"):
         LlmCompressorRtn().prepare(again)
     assert list(made.scratch.rglob("*.safetensors")) == []

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from schemegen.checkpoint.hub.listing import Listing, read_listing
 from schemegen.checkpoint.hub.names import is_commit
-from schemegen.errors import CheckpointError
+from schemegen.checkpoint.hub.settings import endpoint
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 MAIN: Final = "main"
 _CHUNK_BYTES: Final = 1 << 18
-_ADDRESS: Final = re.compile(r"https?://[^\s/?#]+(/\S*)?")
+_CHUNK_SECONDS: Final = 1.0
+_MAX_PAGES: Final = 1000
+"""Of a listing; the Hub puts 1,000 files on each."""
 _RANGE: Final = re.compile(r"bytes (\d{1,20})-\d{1,20}/(\d{1,20}|\*)")
 
 
@@ -30,17 +34,10 @@ class Answer:
     total: int | None
     chunks: Iterator[bytes]
 
-
-def endpoint() -> str:
-    """The Hub's address; CheckpointError for one that is none."""
-    from huggingface_hub import constants
-
-    found: str = constants.ENDPOINT
-    if not _ADDRESS.fullmatch(found):
-        raise CheckpointError(
-            f"HF_ENDPOINT is {found!r}, which is no address such as https://huggingface.co; correct or unset it"
-        )
-    return found
+    @property
+    def is_vague(self) -> bool:
+        """Whether it is the file from its beginning, of no length: a login page answers so as well."""
+        return self.start == 0 and self.total is None
 
 
 def api() -> HfApi:
@@ -61,41 +58,54 @@ def resolve(repo: str, revision: str) -> tuple[str, str]:
 
 
 def list_files(repo: str, commit: str) -> Listing:
-    """What the repository holds at this commit."""
-    from huggingface_hub.hf_api import RepoFile
+    """What the repository holds at this commit; ValueError for an answer that is no Hub's."""
+    return read_listing(_facts(item) for page in _pages(repo, commit) for item in page if item["type"] == "file")
 
-    tree = api().list_repo_tree(repo, recursive=True, revision=commit)
-    return read_listing(_facts(item) for item in tree if isinstance(item, RepoFile))
+
+def _pages(repo: str, commit: str) -> Iterator[list[Any]]:
+    """The listing page by page. What comes next is asked of the same address, wherever a page says that it lies."""
+    from huggingface_hub import constants
+    from huggingface_hub.utils import get_session, hf_raise_for_status
+
+    url = f"{endpoint()}/api/models/{repo}/tree/{quote(commit, safe='')}"
+    query = [("recursive", "true"), ("expand", "false")]
+    for _ in range(_MAX_PAGES):
+        timeout = constants.HF_HUB_DOWNLOAD_TIMEOUT
+        response = get_session().get(url, params=query, headers=_headers(), timeout=timeout)
+        hf_raise_for_status(response)
+        page = response.json()
+        if not isinstance(page, list):
+            raise ValueError("a listing that is no list")
+        yield page
+        following = response.links.get("next", {}).get("url")
+        if following is None:
+            return
+        before, query = query, parse_qsl(urlsplit(following).query)
+        if not page or query == before:
+            break
+    raise ValueError("a listing without an end")
+
+
+def _headers() -> dict[str, str]:
+    """Who asks, and with which token."""
+    from huggingface_hub.utils import build_hf_headers
+
+    return {**build_hf_headers(library_name="schemegen", library_version=version("schemegen"))}
 
 
 def _facts(item: Any) -> tuple[Any, Any, Any]:
-    lfs = item.lfs
-    return (item.path, item.size, item.blob_id) if lfs is None else (item.path, lfs.size, lfs.sha256)
-
-
-def fetch_whole(repo: str, commit: str, name: str) -> None:
-    """Have the client put a file into its cache by its own means."""
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
-
-    shown = not are_progress_bars_disabled()
-    disable_progress_bars()
-    try:
-        hf_hub_download(repo, name, revision=commit, library_name="schemegen", library_version=version("schemegen"))
-    finally:
-        if shown:
-            enable_progress_bars()
+    lfs = item.get("lfs")
+    return (item["path"], item["size"], item["oid"]) if lfs is None else (item["path"], lfs["size"], lfs["oid"])
 
 
 @contextmanager
 def streamed(repo: str, commit: str, name: str, start: int, end: int) -> Iterator[Answer]:
     """Bytes from `start` up to `end` of a file; a server that knows no ranges sends it from the beginning."""
     from huggingface_hub import constants, hf_hub_url
-    from huggingface_hub.utils import build_hf_headers, get_session, hf_raise_for_status
+    from huggingface_hub.utils import get_session, hf_raise_for_status
 
-    headers = build_hf_headers(library_name="schemegen", library_version=version("schemegen"))
     # Not compressed: sizes and ranges are those of the file.
-    headers |= {"accept-encoding": "identity", "range": f"bytes={start}-{end - 1}"}
+    headers = _headers() | {"accept-encoding": "identity", "range": f"bytes={start}-{end - 1}"}
     url = hf_hub_url(repo, name, revision=commit)
     with get_session().stream("GET", url, headers=headers, timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT) as response:
         hf_raise_for_status(response)
@@ -105,14 +115,14 @@ def streamed(repo: str, commit: str, name: str, start: int, end: int) -> Iterato
 def _chunks(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Pieces as they come, put together to what is worth a write; an error comes after all that came before it."""
     held: list[bytes] = []
-    size = 0
+    size, since = 0, time.monotonic()
     try:
         for piece in pieces:
             held.append(piece)
             size += len(piece)
-            if size >= _CHUNK_BYTES:
+            if size >= _CHUNK_BYTES or time.monotonic() - since > _CHUNK_SECONDS:
                 yield b"".join(held)
-                held, size = [], 0
+                held, size, since = [], 0, time.monotonic()
     except Exception:
         if held:
             yield b"".join(held)
@@ -123,8 +133,8 @@ def _chunks(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 def _answer(headers: Any, status: int, chunks: Iterator[bytes]) -> Answer:
     if status != 206:
-        told = headers.get("content-length", "")
-        return Answer(0, int(told) if told.isdigit() and "content-encoding" not in headers else None, chunks)
+        length = headers.get("content-length", "")
+        return Answer(0, int(length) if length.isdigit() and "content-encoding" not in headers else None, chunks)
     found = _RANGE.fullmatch(headers.get("content-range", ""))
     if found is None:
         raise ValueError("a part of a file that does not say which")

@@ -1,4 +1,4 @@
-"""What a repository holds at one commit: names, sizes and digests, checked as they come in and kept by commit."""
+"""What a repository holds at one commit: names, sizes and digests, checked as they come in, kept by Hub and commit."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ def _check(name: Any, size: Any, digest: Any) -> None:
         raise CheckpointError(f"lists file {shortened(name)} without a size and a digest that could be its own")
 
 
-def cached_listing(repo: str, commit: str) -> Listing | None:
-    """The listing kept of this commit; what is damaged is as good as missing."""
-    path = _path(repo, commit)
+def cached_listing(hub: str, repo: str, commit: str) -> Listing | None:
+    """The listing that the Hub at this address gave of the commit; what is damaged is as good as missing."""
+    path = _path(hub, repo, commit)
     with suppress(OSError, ValueError, KeyError, TypeError, CheckpointError):
         if path is not None:
             content = json.loads(path.read_bytes())
@@ -81,19 +81,38 @@ def cached_listing(repo: str, commit: str) -> Listing | None:
     return None
 
 
-def keep_listing(repo: str, commit: str, listing: Listing) -> None:
+def keep_listing(hub: str, repo: str, commit: str, listing: Listing) -> None:
     """Keep the listing, which a commit fixes for ever, where there is a place for it."""
-    if (path := _path(repo, commit)) is None:
+    if (path := _path(hub, repo, commit)) is None:
         return
     content = {"version": _VERSION, "files": [[entry.name, entry.size, entry.digest] for entry in listing.values()]}
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        number, begun = tempfile.mkstemp(dir=path.parent, prefix=f"{commit}.")
+        _write_whole(path, json.dumps(content))
+
+
+def forget_listing(hub: str, repo: str, commit: str) -> None:
+    """Have the listing asked for anew."""
+    with suppress(OSError):
+        if path := _path(hub, repo, commit):
+            path.unlink(missing_ok=True)
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Put a text there at once or, where that fails, nothing."""
+    number, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.stem}.")
+    begun = Path(name)
+    try:
         with os.fdopen(number, "w", encoding="utf-8") as file:
-            json.dump(content, file)
-        Path(begun).replace(path)
+            file.write(text)
+        begun.replace(path)
+    except BaseException:
+        begun.unlink(missing_ok=True)
+        raise
 
 
-def _path(repo: str, commit: str) -> Path | None:
+def _path(hub: str, repo: str, commit: str) -> Path | None:
     home = cache_home()
-    return home and home / "hub" / repo.replace("/", "--") / f"{commit}.json"
+    # A digest, since an address may hold a password: what one Hub says of a commit says nothing of another.
+    place = hashlib.sha256(hub.encode()).hexdigest()[:16]
+    return home and home / "hub" / place / repo.replace("/", "--") / f"{commit}.json"

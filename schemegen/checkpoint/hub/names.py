@@ -13,6 +13,7 @@ from schemegen.errors import CheckpointError, shortened
 _ADDRESS: Final = re.compile(r"(?:(https?)://)?(?:www\.)?([^/?#]+)/([^?#]*)(?:[?#].*)?", re.IGNORECASE)
 _HOSTS: Final = frozenset({"huggingface.co", "hf.co"})
 _OTHER_KINDS: Final = {"datasets": "a dataset", "spaces": "a space", "kernels": "a kernel"}
+_OF_FILES: Final = frozenset({"blob", "resolve", "raw", "commit", "blame", "edit"})
 _PART: Final = re.compile(r"[A-Za-z0-9_](?:[\w.-]{0,94}\w)?", re.ASCII)
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _EXAMPLE: Final = "a Hub id is ORG/NAME, such as Qwen/Qwen3.6-35B-A3B"
@@ -28,6 +29,8 @@ class HubName:
 
 def hub_name(model: str) -> HubName | None:
     """What ORG/NAME or a Hub address names, None for anything else; CheckpointError for an id that cannot be one."""
+    if model.lower().startswith("hf://"):
+        raise CheckpointError(f"{shortened(model)} is an address of the Hub's file system; {_EXAMPLE}")
     address = _ADDRESS.fullmatch(model)
     if address and address[2].lower() in _hosts():
         return _of_address(model, [part for part in address[3].split("/") if part])
@@ -60,6 +63,11 @@ def _hosts() -> frozenset[str]:
 def _of_address(model: str, parts: list[str]) -> HubName:
     if parts and (kind := _OTHER_KINDS.get(parts[0])):
         raise _of_other_kind("/".join(parts[:3]), kind)
+    if len(parts) > 3 and parts[2] in _OF_FILES:
+        known = f"give {shortened('/'.join(parts[:2]))} with --revision {shortened(unquote(parts[3]))}"
+        raise CheckpointError(
+            f"{shortened(model)} is the address of a file or a commit, not of a model's page; {known}"
+        )
     if len(parts) < 2 or (len(parts) > 2 and (parts[2] != "tree" or len(parts) == 3)):
         raise CheckpointError(f"{shortened(model)} is not the address of a model's page; {_EXAMPLE}")
     repo = "/".join(parts[:2])

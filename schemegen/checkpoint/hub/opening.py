@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -13,36 +13,63 @@ from schemegen.checkpoint.headers import FIRST_BYTES, Header, header_bytes, pars
 from schemegen.checkpoint.hub.listing import Entry, Listing
 from schemegen.checkpoint.hub.names import HubName
 from schemegen.checkpoint.hub.parallel import in_parallel
-from schemegen.checkpoint.hub.resolution import Resolved, cached_snapshot, listed, resolved
+from schemegen.checkpoint.hub.resolution import (
+    Resolved,
+    cached_snapshot,
+    forget,
+    keep,
+    listed,
+    require_still_listed,
+    resolved,
+)
+from schemegen.checkpoint.hub.settings import quiet_client
 from schemegen.checkpoint.hub.store import Store
 from schemegen.checkpoint.hub.transfer import GUESS_BYTES, Transfer
 from schemegen.checkpoint.index import INDEX_NAME
-from schemegen.checkpoint.local import open_snapshot
+from schemegen.checkpoint.local import changed_shards, on_disk
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.checkpoint.reading import MAX_JSON_BYTES, read_text
 from schemegen.errors import CheckpointError
 from schemegen.progress import Progress
 
 _SHOWN: Final = 3
+_SMALL_BYTES: Final = 1 << 26
+"""Up to here a file found in the cache is read whole to compare its digest: all but weights, in an instant."""
+_SHARED: Final = "download, waiting for another process that has begun it"
+_AGAIN: Final = "run the same command again"
+_HELP: Final = f"{_AGAIN}; if that does not help, choose another --revision or model"
 
 
+@quiet_client()
 def open_hub(name: HubName) -> Checkpoint:
     """The model at the commit that its revision is now, from its headers; CheckpointError with one sentence."""
     found, listing = listed(resolved(name))
     if listing is None:
-        return replace(cached_snapshot(found), notes=found.notes)
-    _require_model(found.store.repo, listing)
-    _prepare_texts(found, listing)
-    heads = _heads(found, listing)
-    store = found.store
+        assert found.unreached is not None
+        return cached_snapshot(found, found.unreached)
     try:
-        opened = assemble(HubContents(store, listing, heads), store.snapshot, store.repo, store.commit)
-    except CheckpointError as error:
-        # Downloading again, which is the advice for a folder, would bring the same.
-        fault = str(error).partition("; download")[0]
-        raise CheckpointError(f"{store.repo} on the Hub: {fault}; choose another --revision or model") from error
+        opened = _assembled(found, listing)
+    except CheckpointError:
+        forget(found)
+        raise
+    keep(found, listing)
     remote = HubRemote(found, tuple(listing[name] for name in _wanted(opened)))
     return replace(opened, remote=remote, notes=found.notes)
+
+
+def _assembled(found: Resolved, listing: Listing) -> Checkpoint:
+    """The checkpoint that the listing, the texts and the headers make."""
+    store = found.store
+    _require_model(store.repo, listing)
+    _prepare_texts(found, listing)
+    heads = _heads(found, listing)
+    try:
+        return assemble(HubContents(store, listing, heads), store.snapshot, store.repo, store.commit)
+    except CheckpointError as error:
+        # An answer that came from elsewhere must not stand in for the Hub's for ever.
+        for shard in heads:
+            store.forget_begun(listing[shard])
+        raise CheckpointError(f"{store.repo} on the Hub: {error.fault}; {_HELP}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,21 +112,36 @@ class HubRemote:
         """Bytes still to download."""
         return sum(map(self.found.store.missing_bytes, self.entries))
 
+    @quiet_client()
     def fetch(self, checkpoint: Checkpoint, progress: Progress) -> Checkpoint:
         """Download what is missing; the checkpoint in the cache's snapshot, used in place."""
         store = self.found.store
+        require_still_listed(self.found)
         _download(self.found, self.entries, progress)
-        opened = open_snapshot(store.snapshot, {entry.name for entry in self.entries}, store.repo)
-        if _told_by_headers(opened) != _told_by_headers(checkpoint):
-            raise CheckpointError(
-                f"what the cache has of {store.repo} is not what the Hub lists; remove {store.snapshot} and run again"
-            )
-        return replace(opened, unindexed=checkpoint.unindexed, notes=checkpoint.notes)
+        fetched = on_disk(checkpoint, {entry.name for entry in self.entries}, store.snapshot)
+        if fetched is None:
+            raise self._other_contents(checkpoint)
+        self._require_sound(entry for entry in self.entries if entry.size <= _SMALL_BYTES)
+        return fetched
 
+    def _other_contents(self, checkpoint: Checkpoint) -> CheckpointError:
+        """What to say of headers that were not the files'; raises where it is a file that is not the one listed."""
+        names = {CONFIG_NAME, *changed_shards(checkpoint, self.found.store.snapshot)}
+        self._require_sound(entry for entry in self.entries if entry.name in names)
+        return CheckpointError(
+            f"the headers that first came of {self.found.store.repo} were not those of the files that the Hub lists; "
+            f"these are in the cache now: {_AGAIN}"
+        )
 
-def _told_by_headers(checkpoint: Checkpoint) -> tuple[object, ...]:
-    shards = [(shard.name, shard.size, shard.header_digest) for shard in checkpoint.shards]
-    return shards, checkpoint.config_text, checkpoint.side_files
+    def _require_sound(self, entries: Iterable[Entry]) -> None:
+        """CheckpointError for a file in the snapshot that is not the one listed; reads all of each."""
+        store = self.found.store
+        for entry in entries:
+            if not store.is_sound(entry):
+                place = (store.snapshot / entry.name).resolve()
+                raise CheckpointError(
+                    f"{entry.name} of {store.repo} in the cache is not what the Hub lists; remove {place} and {_AGAIN}"
+                )
 
 
 def _wanted(checkpoint: Checkpoint) -> list[str]:
@@ -125,7 +167,8 @@ def _heads(found: Resolved, listing: Listing) -> dict[str, bytes]:
     entries = [entry for name, entry in listing.items() if name.lower().endswith(SAFETENSORS)]
     begun = [entry for entry in entries if found.store.partial_bytes(entry) >= min(GUESS_BYTES, entry.size)]
     _require_reachable(found, [entry for entry in entries if entry not in begun])
-    heads = in_parallel(lambda entry, stop: Transfer(found.store, entry, stop).head(), entries)
+    is_offline = found.unreached is not None
+    heads = in_parallel(lambda entry, stop: Transfer(found.store, entry, stop, is_offline=is_offline).head(), entries)
     return {entry.name: head for entry, head in zip(entries, heads, strict=True)}
 
 
@@ -135,7 +178,8 @@ def _download(found: Resolved, entries: tuple[Entry, ...], progress: Progress) -
     if missing:
         _require_reachable(found, list(missing))
         done = sum(map(store.partial_bytes, missing))
-        progress.start("download", sum(entry.size for entry in missing), done)
+        shared = any(map(store.is_taken, missing))
+        progress.start(_SHARED if shared else "download", sum(entry.size for entry in missing), done)
     # Largest last would leave one worker alone at the end.
     ordered = sorted(entries, key=lambda entry: -entry.size)
     in_parallel(lambda entry, stop: Transfer(store, entry, stop, progress.advance).whole(), ordered)
@@ -151,8 +195,8 @@ def _require_reachable(found: Resolved, entries: list[Entry]) -> None:
     names = ", ".join(entry.name for entry in missing[:_SHOWN])
     more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
     raise CheckpointError(
-        f"{found.store.repo} is only partly in the cache and {found.unreached}: {names}{more} "
-        f"({sum(map(found.store.missing_bytes, missing)):,} bytes) are missing; {found.way_out}"
+        f"{found.store.repo} is only partly in the cache and {found.unreached.why}: {names}{more} "
+        f"({sum(map(found.store.missing_bytes, missing)):,} bytes) are missing; {found.unreached.way_out}"
     )
 
 

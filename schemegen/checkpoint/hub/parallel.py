@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 WORKERS: Final = 8
 """Files at once, as many as the Hub's client takes."""
 _PARTING_SECONDS: Final = 1.0
+"""What all of them together get to leave."""
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -40,8 +42,9 @@ def in_parallel(work: Callable[[Item, threading.Event], Made], items: Sequence[I
         return _collect(done, len(items))
     finally:
         stop.set()
+        until = time.monotonic() + _PARTING_SECONDS
         for thread in threads:
-            thread.join(_PARTING_SECONDS)
+            thread.join(max(0.0, until - time.monotonic()))
 
 
 def _labour(

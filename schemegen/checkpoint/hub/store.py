@@ -1,4 +1,4 @@
-"""One repository in the Hub client's cache: its layout, and files that are on their way into it.
+"""One repository in the Hub client's cache, and files that are on their way into it.
 
 `blobs/DIGEST` holds a file, `snapshots/COMMIT/NAME` links to it, `refs/REVISION` holds a commit. What has come so far
 of a file is `blobs/DIGEST.schemegen.incomplete`, always a true beginning of it, so that a later run goes on from there.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -16,8 +17,10 @@ from typing import Final
 
 from schemegen.checkpoint.hub.listing import Entry
 from schemegen.checkpoint.hub.names import is_commit
+from schemegen.checkpoint.hub_cache import BLOBS, LOCKS, REFERENCES, SNAPSHOTS, folder_name, repo_of
 from schemegen.checkpoint.index import is_plain
 from schemegen.checkpoint.reading import opened
+from schemegen.errors import CheckpointError
 from schemegen.positional import read_into, write_at
 
 _INCOMPLETE: Final = ".schemegen.incomplete"
@@ -35,11 +38,11 @@ class Store:
     @property
     def snapshot(self) -> Path:
         """The folder that holds the model once it is whole."""
-        return self._folder / "snapshots" / self.commit
+        return self._folder / SNAPSHOTS / self.commit
 
     @property
     def _folder(self) -> Path:
-        return self.cache / _folder_name(self.repo)
+        return self.cache / folder_name(self.repo)
 
     def found(self, entry: Entry) -> Path | None:
         """Where the file lies, whole, whether or not the snapshot links to it."""
@@ -49,6 +52,14 @@ class Store:
     def holds(self, entry: Entry) -> bool:
         """Whether the snapshot has the file already: nothing need be written then, nor be allowed to."""
         return _size(self.snapshot / entry.name) == entry.size
+
+    def is_sound(self, entry: Entry) -> bool:
+        """Whether the file in the snapshot has the digest that is listed; reads all of it."""
+        hasher = entry.hasher()
+        with (self.snapshot / entry.name).open("rb") as file:
+            while block := file.read(_BLOCK):
+                hasher.update(block)
+        return hasher.hexdigest() == entry.digest
 
     def missing_bytes(self, entry: Entry) -> int:
         """Bytes still to download."""
@@ -62,6 +73,8 @@ class Store:
     def head(self, entry: Entry, count: int) -> bytes:
         """The first bytes of the file, at most `count`, as far as they are on disk."""
         path = self.found(entry) or self._partial(entry)
+        if _size(path) is None:  # a pipe would be waited for
+            return b""
         with suppress(FileNotFoundError), opened(path) as fd:
             buffer = bytearray(min(count, entry.size))
             return bytes(buffer[: read_into(fd, memoryview(buffer), 0)])
@@ -74,6 +87,8 @@ class Store:
         path.parent.mkdir(parents=True, exist_ok=True)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
         try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise CheckpointError(f"{path} is a pipe or device, and no file; remove it")
             part = Partial(fd, os.fstat(fd).st_size)
             if part.size > entry.size:
                 part.restart()
@@ -87,7 +102,7 @@ class Store:
         from filelock import Timeout
         from huggingface_hub.utils import WeakFileLock
 
-        path = self.cache / ".locks" / _folder_name(self.repo) / f"{entry.digest}.lock"
+        path = self.cache / LOCKS / folder_name(self.repo) / f"{entry.digest}.lock"
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = WeakFileLock(path, timeout=None if wait else 0.01)
         try:
@@ -99,6 +114,20 @@ class Store:
             yield True
         finally:
             lock.__exit__(None, None, None)
+
+    def forget_begun(self, entry: Entry) -> None:
+        """Throw away what has come of a file that is not whole, unless another process has it in hand."""
+        with suppress(OSError):
+            if self.partial_bytes(entry):
+                with self.locked(entry, wait=False) as mine:
+                    if mine:
+                        self._partial(entry).unlink(missing_ok=True)
+
+    def is_taken(self, entry: Entry) -> bool:
+        """Whether another process has the file in hand."""
+        with suppress(OSError), self.locked(entry, wait=False) as mine:
+            return not mine
+        return False
 
     def keep(self, entry: Entry) -> None:
         """A file has come whole: it becomes a blob."""
@@ -117,7 +146,7 @@ class Store:
             shutil.move(blob, pointer)
 
     def _blob(self, entry: Entry) -> Path:
-        return self._folder / "blobs" / entry.digest
+        return self._folder / BLOBS / entry.digest
 
     def _partial(self, entry: Entry) -> Path:
         return self._blob(entry).with_name(entry.digest + _INCOMPLETE)
@@ -172,19 +201,14 @@ def keep_commit(cache: Path, repo: str, revision: str, commit: str) -> None:
 def known_repos(cache: Path) -> list[str]:
     """The models that the cache has something of."""
     with suppress(OSError):
-        names = [path.name for path in cache.iterdir() if path.name.startswith("models--")]
-        return [name.removeprefix("models--").replace("--", "/", 1) for name in names]
+        return [repo for path in cache.iterdir() if (repo := repo_of(path.name))]
     return []
 
 
 def _reference(cache: Path, repo: str, revision: str) -> Path:
     if not is_plain(revision):
         raise ValueError(revision)
-    return cache / _folder_name(repo) / "refs" / revision
-
-
-def _folder_name(repo: str) -> str:
-    return f"models--{repo.replace('/', '--')}"
+    return cache / folder_name(repo) / REFERENCES / revision
 
 
 def _size(path: Path) -> int | None:

@@ -8,18 +8,16 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from schemegen.checkpoint.headers import FIRST_BYTES, header_bytes
-from schemegen.checkpoint.hub.client import fetch_whole, streamed
-from schemegen.checkpoint.hub.faults import Asked, is_passing, told, waiting_seconds
+from schemegen.checkpoint.hub import retries
+from schemegen.checkpoint.hub.client import streamed
+from schemegen.checkpoint.hub.faults import Asked, in_one_sentence
 from schemegen.checkpoint.hub.listing import Entry
 from schemegen.checkpoint.hub.parallel import Stopped
 from schemegen.checkpoint.hub.store import Partial, Store
 from schemegen.errors import CheckpointError
 
-WAITS: Final[tuple[float, ...]] = (1.0, 2.0, 4.0, 8.0, 16.0)
-"""Seconds before each further try that follows a try which brought nothing."""
-_LONGEST_WAIT: Final = 60
-LARGEST_BYTES: Final = 50 * 10**9
-"""What the Hub sends by plain requests; its client fetches larger files from Xet storage, whole or not at all."""
+MOST_BYTES: Final = 1 << 35
+"""What is asked for at once: the Hub sends no answer above 50 GB."""
 GUESS_BYTES: Final = 1 << 16
 """What is asked for first of a header: more than most are, and soon there."""
 Advance = Callable[[int], None]
@@ -97,28 +95,36 @@ class Transfer:
     entry: Entry
     stop: threading.Event
     advance: Advance = lambda _: None
+    is_offline: bool = False
 
     def head(self) -> bytes:
-        """A safetensors file's header, length word included; what the file begins with where that is no header."""
-        with told(self._asked):
-            begin = self._beginning(GUESS_BYTES)
-            try:
-                count = header_bytes(begin[:FIRST_BYTES], self.entry.size, self.entry.name)
-            except CheckpointError:  # whoever needs this file will find the same
-                return begin
-            return self._beginning(count)[:count]
+        """A safetensors file's header, length word included; what the file begins with where that is no header.
+
+        What an earlier run left and is no header is thrown away, unless `is_offline`: it may be a proxy's page.
+        """
+        with in_one_sentence(self._asked):
+            is_left = not self.is_offline and self.store.partial_bytes(self.entry) > 0
+            begin, is_header = self._header()
+            if is_left and not is_header:
+                self.store.forget_begun(self.entry)
+                begin, _ = self._header()
+            return begin
+
+    def _header(self) -> tuple[bytes, bool]:
+        """The header, or what stands in its place, and whether it may be one."""
+        begin = self._beginning(GUESS_BYTES)
+        try:
+            count = header_bytes(begin[:FIRST_BYTES], self.entry.size, self.entry.name)
+        except CheckpointError:  # whoever needs this file will find the same
+            return begin, False
+        return self._beginning(count)[:count], True
 
     def whole(self) -> None:
         """Have the file in the snapshot, its bytes those that were listed."""
         if self.store.holds(self.entry):
             return
         missing = self.store.missing_bytes(self.entry)
-        if missing and self.entry.size > LARGEST_BYTES:
-            with told(self._asked):
-                fetch_whole(self.store.repo, self.store.commit, self.entry.name)
-            self.advance(missing)
-            return
-        with told(self._asked), self.store.locked(self.entry, wait=True):
+        with in_one_sentence(self._asked), self.store.locked(self.entry, wait=True):
             if brought := missing - self.store.missing_bytes(self.entry):  # by another process in the meantime
                 self.advance(brought)
             if self.store.found(self.entry) is None and not (self._arrives() or self._arrives()):
@@ -148,13 +154,12 @@ class Transfer:
                 part.settle()
                 self.store.keep(self.entry)
                 return True
-            self.advance(-part.size)
-            part.restart()
+            self._drop(hashed)
             return False
 
     def _grow(self, part: Receiver, end: int) -> None:
         """Take bytes until there are `end`, again and again while that brings more, or may do so in a moment."""
-        waits = iter(WAITS)
+        waits = iter(retries.WAITS)
         while part.size < end:
             before = part.size
             try:
@@ -162,33 +167,35 @@ class Transfer:
                 if part.size <= before:
                     raise CheckpointError(f"the Hub sends nothing of {self._name}; {_HELP}")
             except Exception as error:
-                if not is_passing(error):
-                    raise
-                waits = iter(WAITS) if part.size > before else waits
-                wait, asked = next(waits, None), waiting_seconds(error) or 0
-                if wait is None or asked > _LONGEST_WAIT:
-                    raise
-                if self.stop.wait(max(wait, asked)):
-                    raise Stopped from None
+                waits = iter(retries.WAITS) if part.size > before else waits
+                retries.wait_after(error, waits, self.stop)
 
     def _receive(self, part: Receiver, end: int) -> None:
         """One request's worth."""
-        with streamed(self.store.repo, self.store.commit, self.entry.name, part.size, end) as answer:
+        until = min(end, part.size + MOST_BYTES)
+        with streamed(self.store.repo, self.store.commit, self.entry.name, part.size, until) as answer:
             if answer.total not in (None, self.entry.size) or answer.start not in (0, part.size):
                 raise self._changed()
             if answer.start != part.size:
-                self.advance(-part.size)
-                part.restart()
+                self._drop(part)
             for chunk in answer.chunks:
                 if self.stop.is_set():
                     raise Stopped
                 if part.size + len(chunk) > self.entry.size:
+                    self._drop(part)
                     raise self._changed()
                 wanted = chunk[: end - part.size]
                 part.append(wanted)
                 self.advance(len(wanted))
                 if part.size == end:
                     return
+            if answer.is_vague:
+                self._drop(part)
+                raise self._changed()
+
+    def _drop(self, part: Receiver) -> None:
+        self.advance(-part.size)
+        part.restart()
 
     @property
     def _asked(self) -> Asked:

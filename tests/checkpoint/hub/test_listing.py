@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +16,7 @@ from schemegen.checkpoint.hub.listing import Entry, cached_listing, keep_listing
 from schemegen.errors import CheckpointError
 
 DIGEST = "0" * 64
+HUB = "https://huggingface.co"
 
 
 def test_files_that_belong_to_a_checkout_are_left_out() -> None:
@@ -49,9 +54,41 @@ def test_digests_are_those_of_the_hub() -> None:
 def test_a_listing_is_kept_by_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCHEMEGEN_CACHE", str(tmp_path))
     listing = read_listing([("a", 1, DIGEST)])
-    keep_listing("o/n", "c" * 40, listing)
-    assert cached_listing("o/n", "c" * 40) == listing
-    assert cached_listing("o/n", "d" * 40) is None
+    keep_listing(HUB, "o/n", "c" * 40, listing)
+    assert cached_listing(HUB, "o/n", "c" * 40) == listing
+    assert cached_listing(HUB, "o/n", "d" * 40) is None
+    assert cached_listing(HUB, "o/m", "c" * 40) is None
+
+
+def test_what_one_hub_lists_says_nothing_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCHEMEGEN_CACHE", str(tmp_path))
+    mirror = "https://me:secret@mirror.example/../x"
+    keep_listing(mirror, "o/n", "c" * 40, read_listing([("a", 1, DIGEST)]))
+    assert cached_listing(HUB, "o/n", "c" * 40) is None
+    assert cached_listing(mirror, "o/n", "c" * 40) is not None
+    assert "secret" not in str([*tmp_path.rglob("*")])
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), KeyboardInterrupt()])
+def test_one_that_cannot_be_written_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    monkeypatch.setenv("SCHEMEGEN_CACHE", str(tmp_path))
+    opened = os.fdopen
+
+    def full(number: int, *args: Any, **kwargs: Any) -> Any:
+        file = opened(number, *args, **kwargs)
+
+        def refuse(text: str) -> None:
+            raise error
+
+        file.write = refuse
+        return file
+
+    monkeypatch.setattr(os, "fdopen", full)
+    with suppress(KeyboardInterrupt):
+        keep_listing(HUB, "o/n", "c" * 40, {})
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 @pytest.mark.parametrize(
@@ -59,13 +96,13 @@ def test_a_listing_is_kept_by_commit(tmp_path: Path, monkeypatch: pytest.MonkeyP
 )
 def test_a_damaged_one_is_as_good_as_missing(text: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCHEMEGEN_CACHE", str(tmp_path))
-    keep_listing("o/n", "c" * 40, {})
+    keep_listing(HUB, "o/n", "c" * 40, {})
     next(tmp_path.rglob("*.json")).write_bytes(text)
-    assert cached_listing("o/n", "c" * 40) is None
+    assert cached_listing(HUB, "o/n", "c" * 40) is None
 
 
 def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCHEMEGEN_CACHE", str(tmp_path / "file"))
     (tmp_path / "file").write_text("")
-    keep_listing("o/n", "c" * 40, {})
-    assert cached_listing("o/n", "c" * 40) is None
+    keep_listing(HUB, "o/n", "c" * 40, {})
+    assert cached_listing(HUB, "o/n", "c" * 40) is None

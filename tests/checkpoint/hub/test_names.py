@@ -61,7 +61,12 @@ def test_an_id_that_cannot_be_one_is_told_how_one_is_spelled(model: str) -> None
         ("https://huggingface.co/datasets/a/b", r"'datasets/a/b' is a dataset, not a model"),
         ("https://hf.co/spaces/a/b/tree/main", r"'spaces/a/b' is a space, not a model"),
         ("https://huggingface.co/Qwen", r"is not the address of a model's page"),
-        ("https://huggingface.co/a/b/blob/main/config.json", r"is not the address of a model's page"),
+        (
+            "https://huggingface.co/a/b/blob/v1/config.json",
+            r"address of a file or a commit, .*'a/b' with --revision 'v1'",
+        ),
+        ("https://huggingface.co/a/b/commit/" + "1" * 40, r"give 'a/b' with --revision '1{40}'"),
+        ("hf://a/b", r"is an address of the Hub's file system; a Hub id is ORG/NAME"),
         ("https://huggingface.co/a/b/tree", r"is not the address of a model's page"),
         ("https://example.com/a/b", r"is no address on the Hub"),
         ("https://huggingface.co/../b", r"no Hub id is spelled so"),

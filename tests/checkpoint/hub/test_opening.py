@@ -1,9 +1,8 @@
-"""A model on the Hub: what is asked for, what is fetched, and what is used from the cache."""
+"""A model on the Hub, opened from headers: what is asked for, and what is refused."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -31,22 +30,6 @@ def opened(revision: str | None = None) -> Checkpoint:
 def fetched(revision: str | None = None) -> Checkpoint:
     """The model, on disk."""
     return opened(revision).fetched(Silent())
-
-
-class Told(Silent):
-    """What a person is shown."""
-
-    def __init__(self) -> None:
-        self.begun: list[tuple[str, int, int]] = []
-        self.bytes = 0
-
-    def start(self, label: str, total: int, done: int = 0) -> None:
-        """Note it."""
-        self.begun.append((label, total, done))
-
-    def advance(self, nbytes: int) -> None:
-        """Count."""
-        self.bytes += nbytes
 
 
 def test_it_is_the_folder_as_far_as_headers_tell(hub: LoopbackHub, toy_files: Files, toy: Path) -> None:
@@ -87,80 +70,6 @@ def test_a_header_longer_than_the_guess_is_read_whole(
     assert GUESS_BYTES < hub.sent["model.safetensors"] < 2 * GUESS_BYTES + 100_000
 
 
-def test_every_needed_byte_is_fetched_once(hub: LoopbackHub, sample_folder: Path) -> None:
-    repo = hub.add(REPO, {**hub.add("a/b", sample_folder).files, **LEFT_ALONE})
-    checkpoint, told = opened(), Told()
-    assert checkpoint.remote is not None
-    missing = checkpoint.remote.missing_bytes
-    there = checkpoint.fetched(told)
-    needed = {name: len(data) for name, data in repo.files.items() if name not in LEFT_ALONE}
-    extra = {name: min(len(data), GUESS_BYTES) for name, data in LEFT_ALONE.items() if name.endswith(".safetensors")}
-    assert hub.sent == needed | extra
-    [(label, total, done)] = told.begun
-    assert (label, total - done, told.bytes) == ("download", missing, missing)
-    assert {name: there.path(name).exists() for name in repo.files} == {n: n not in LEFT_ALONE for n in repo.files}
-    assert all(there.path(name).read_bytes() == repo.files[name][:] for name in needed)
-
-
-LEFT_ALONE = {
-    "pytorch_model.bin": b"b" * 1000,
-    "pytorch_model.bin.index.json": b"{}",
-    "model-Q4.gguf": b"g" * 1000,
-    "onnx/model.onnx": b"o" * 1000,
-    "consolidated.safetensors": b"s" * 200_000,
-    ".cache/x": b"x",
-    "y.lock": b"y",
-}
-
-
-def test_a_fetched_one_lies_in_the_clients_cache_and_is_used_in_place(
-    hub: LoopbackHub, toy_files: Files, cache: Path
-) -> None:
-    repo = hub.add(REPO, toy_files)
-    there = fetched()
-    assert there.root == (cache / "models--Qwen--Tiny" / "snapshots" / repo.commit).resolve()
-    assert there.remote is None
-    assert there == open_local(there.root)
-    assert all(shard.mtime_ns for shard in there.shards)
-    hub.forget()
-    assert fetched() == there
-    assert [path for _, path, _ in hub.requests] == [f"/api/models/{REPO}/revision/main"]
-
-
-def test_the_client_finds_what_was_fetched_and_is_found(hub: LoopbackHub, toy_files: Files, cache: Path) -> None:
-    from huggingface_hub import snapshot_download
-
-    commit = hub.add(REPO, toy_files).commit
-    root = fetched().root
-    hub.forget()
-    folder = snapshot_download(REPO, revision=commit, cache_dir=cache)
-    assert Path(folder).resolve() == root
-    assert hub.sent == {}
-    for path in cache.rglob("blobs/*"):
-        path.unlink()
-    for path in root.iterdir():
-        path.unlink()
-    snapshot_download(REPO, revision=commit, cache_dir=cache)
-    hub.forget()
-    assert fetched().root == root
-    assert hub.sent == {}
-
-
-def test_blobs_that_a_cache_shares_are_followed(hub: LoopbackHub, toy_files: Files, cache: Path) -> None:
-    """What the client leaves of files in Xet storage: a snapshot's link to a blob that is a link to the shared one."""
-    hub.add(REPO, toy_files)
-    there = fetched()
-    blob, shared = (there.root / "one.safetensors").resolve(), cache / "blobs" / "ab" / "abcd"
-    shared.parent.mkdir(parents=True)
-    blob.rename(shared)
-    blob.symlink_to(os.path.relpath(shared, blob.parent))
-    with pytest.raises(CheckpointError, match=r"link 'one\.safetensors' leads out of the checkpoint"):
-        open_local(there.root)
-    (cache / "blobs" / ".huggingface-shared-blobs").write_text("1\n")
-    assert open_local(there.root).tensors == there.tensors
-    assert fetched().tensors == there.tensors
-
-
 def test_a_revision_is_resolved_and_pinned(hub: LoopbackHub, toy_files: Files) -> None:
     repo = hub.add(REPO, toy_files, refs={"main": "1" * 40, "v1": "2" * 40, "refs/pr/1": "3" * 40})
     assert opened().revision == "1" * 40
@@ -192,25 +101,6 @@ def test_an_mtp_block_outside_the_index_is_noticed(
     assert there.unindexed == opened().unindexed
     assert there.side_files == (SideFile("vocab.txt", 4),)
     assert sorted(path.name for path in there.root.iterdir()) == NEEDED
-
-
-def test_what_lies_in_the_snapshot_besides_does_not_travel(hub: LoopbackHub, toy_files: Files) -> None:
-    hub.add(REPO, toy_files)
-    root = fetched().root
-    (root / "notes.txt").write_text("mine")
-    (root / "broken").symlink_to("nowhere")
-    assert fetched().side_files == (SideFile("vocab.txt", 4),)
-
-
-def test_a_link_out_of_the_cache_is_not_followed(hub: LoopbackHub, toy_files: Files, tmp_path: Path) -> None:
-    hub.add(REPO, {**toy_files, "sub/a.txt": b"abc"})
-    sub = fetched().root / "sub"
-    sub.rename(tmp_path / "elsewhere")
-    (tmp_path / "elsewhere" / "a.txt").unlink()
-    (tmp_path / "elsewhere" / "a.txt").write_bytes(b"xyz")
-    sub.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(CheckpointError, match=r"link 'sub/a\.txt' leads out of the checkpoint"):
-        fetched()
 
 
 @pytest.mark.parametrize(
@@ -262,90 +152,89 @@ def test_a_repository_that_lists_a_way_out_is_refused(hub: LoopbackHub, toy_file
         opened()
 
 
-def test_other_contents_in_the_cache_than_listed_are_refused(hub: LoopbackHub, toy_files: Files) -> None:
+@pytest.mark.parametrize("begin", [b"<html>" * 20, (10).to_bytes(8, "little") + b"{" * 200])
+def test_a_beginning_that_came_from_elsewhere_is_not_kept(hub: LoopbackHub, toy_files: Files, begin: bytes) -> None:
     hub.add(REPO, toy_files)
-    blob = (fetched().root / "one.safetensors").resolve()
-    checkpoint = opened()
-    blob.write_bytes(blob.read_bytes().replace(b'"a.weight"', b'"A.weight"'))
-    with pytest.raises(CheckpointError, match=r"what the cache has of|does not hold it|does not name it"):
-        checkpoint.fetched(Silent())
+    size = len(toy_files["one.safetensors"])
+    other = begin.ljust(size)[:size]
+    hub.faults.append(Fault("/cdn/.*/one", 206, {"Content-Range": f"bytes 0-{size - 1}/{size}"}, other))
+    with pytest.raises(CheckpointError) as caught:
+        opened()
+    assert str(caught.value).startswith(f"{REPO} on the Hub: ")
+    assert str(caught.value).endswith(
+        "; run the same command again; if that does not help, choose another --revision or model"
+    )
+    assert "download" not in str(caught.value)
+    hub.faults.clear()
+    assert len(opened().tensors) == 3
 
 
-def test_a_cached_file_of_another_size_is_fetched_again(hub: LoopbackHub, toy_files: Files) -> None:
-    hub.add(REPO, toy_files)
-    there = fetched()
-    (there.root / "one.safetensors").resolve().write_bytes(b"short")
-    hub.forget()
-    assert fetched().tensors == there.tensors
-    assert hub.sent == {"one.safetensors": len(toy_files["one.safetensors"])}
-
-
-def offline(monkeypatch: pytest.MonkeyPatch, by: str, hub: LoopbackHub) -> str:
-    """Have no Hub, by wish or because nobody answers; the reason that is told."""
-    from huggingface_hub import constants
-
-    if by == "wish":
-        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-        return "HF_HUB_OFFLINE is set"
-    if by == "nobody":
-        monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
-        template = "http://127.0.0.1:9/{repo_id}/resolve/{revision}/{filename}"
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-        return r"http://127\.0\.0\.1:9 cannot be reached: .*"
-    hub.faults.append(Fault("/api/", 503))
-    return rf"{hub.url} answers with error 503"
-
-
-@pytest.mark.parametrize("by", ["wish", "nobody", "broken"])
-@pytest.mark.parametrize("listed", [True, False])
-def test_without_the_hub_a_whole_snapshot_serves_and_says_so(
-    hub: LoopbackHub, toy_files: Files, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, by: str, listed: bool
-) -> None:
-    commit = hub.add(REPO, toy_files).commit
-    there = fetched()
-    if not listed:
-        monkeypatch.setenv("SCHEMEGEN_CACHE", str(tmp_path / "empty"))
-    offline(monkeypatch, by, hub)
-    again = opened().fetched(Silent())
-    assert replace(again, notes=()) == there
-    [note] = again.notes
-    assert f"{REPO} is taken from the cache, as main was when last seen ({commit[:12]})" in note
-    assert opened(commit).fetched(Silent()).tensors == there.tensors
-
-
-@pytest.mark.parametrize("by", ["wish", "nobody", "broken"])
-@pytest.mark.parametrize("listed", [True, False])
-def test_without_the_hub_what_is_missing_is_named(
-    hub: LoopbackHub, toy_files: Files, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, by: str, listed: bool
-) -> None:
-    hub.add(REPO, toy_files)
-    root = fetched().root
-    for path in (root / "two.safetensors").resolve(), root / "two.safetensors":
-        path.unlink()
-    if not listed:
-        monkeypatch.setenv("SCHEMEGEN_CACHE", str(tmp_path / "empty"))
-    why = offline(monkeypatch, by, hub)
-    with pytest.raises(CheckpointError, match=rf"{REPO} is only partly in the cache and {why}: .*two\.safetensors"):
-        opened().fetched(Silent())
-
-
-def test_without_the_hub_a_plan_needs_headers_only(
+def test_a_mirror_that_lists_other_files_does_not_speak_for_the_hub(
     hub: LoopbackHub, toy_files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from huggingface_hub import constants
+
+    repo = hub.add(REPO, toy_files)
+    with LoopbackHub().running() as mirror:
+        mirror.add(REPO, toy_files, refs={"main": repo.commit}, listed={"one.safetensors": b"x" * 999})
+        with monkeypatch.context() as patch:
+            patch.setattr(constants, "ENDPOINT", mirror.url)
+            patch.setattr(
+                constants, "HUGGINGFACE_CO_URL_TEMPLATE", mirror.url + "/{repo_id}/resolve/{revision}/{filename}"
+            )
+            with pytest.raises(CheckpointError, match="listed with 999 bytes"):
+                opened()
+    assert opened().revision == repo.commit
+
+
+def test_a_page_that_came_for_a_header_does_no_lasting_harm(hub: LoopbackHub, toy_files: Files, cache: Path) -> None:
+    """A short page of a proxy, kept by an earlier run as a file's beginning, is not one for long."""
     hub.add(REPO, toy_files)
-    first = opened()
-    offline(monkeypatch, "wish", hub)
-    again = opened()
-    assert again.tensors == first.tensors
-    with pytest.raises(CheckpointError, match=r"only partly in the cache and HF_HUB_OFFLINE is set: .*vocab\.txt"):
-        again.fetched(Silent())
+    entry = next(item for item in hub.repos[REPO].tree() if item["path"] == "one.safetensors")
+    blobs = cache / "models--Qwen--Tiny" / "blobs"
+    blobs.mkdir(parents=True)
+    (blobs / f"{entry['lfs']['oid']}.schemegen.incomplete").write_bytes(b"<html>blocked</html>")
+    assert len(opened().tensors) == 3
 
 
-def test_without_the_hub_and_without_a_cache_there_is_nothing(
-    hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    offline(monkeypatch, "wish", hub)
-    for revision in (None, "1" * 40):
-        with pytest.raises(CheckpointError, match=r"Qwen/Tiny is not in the cache and HF_HUB_OFFLINE is set"):
-            opened(revision)
-    assert hub.requests == []
+def test_a_page_without_a_length_is_no_beginning(hub: LoopbackHub, toy_files: Files, cache: Path) -> None:
+    hub.add(REPO, toy_files)
+    hub.faults.append(Fault("/cdn/.*/one", 200, {}, b"<html>blocked</html>", sized=False))
+    with pytest.raises(CheckpointError, match=r"one\.safetensors of Qwen/Tiny is listed with"):
+        opened()
+    assert [path.stat().st_size for path in cache.rglob("*.incomplete")].count(0) >= 1
+    hub.forget()
+    hub.faults.clear()
+    assert len(fetched().tensors) == 3
+    assert hub.sent["one.safetensors"] == len(toy_files["one.safetensors"])
+
+
+@pytest.mark.parametrize("page", ["{}", "[]", "less"])
+def test_a_listing_that_is_no_model_is_not_kept(hub: LoopbackHub, toy_files: Files, page: str) -> None:
+    repo = hub.add(REPO, toy_files)
+    less = [item for item in repo.tree() if not item["path"].endswith(".safetensors")]
+    body = json.dumps(less) if page == "less" else page
+    hub.faults.append(Fault("/tree/", 200, {}, body.encode(), times=1))
+    with pytest.raises(CheckpointError):
+        opened()
+    assert len(opened().tensors) == 3
+
+
+def test_a_listing_that_left_files_out_is_found_out_before_the_download(hub: LoopbackHub, toy_files: Files) -> None:
+    repo = hub.add(REPO, toy_files)
+    less = [item for item in repo.tree() if item["path"] != "vocab.txt"]
+    hub.faults.append(Fault("/tree/", 200, {}, json.dumps(less).encode(), times=1))
+    assert opened().side_files == ()
+    hub.forget()
+    with pytest.raises(CheckpointError, match=r"was listed otherwise before .*; run the same command again"):
+        fetched()
+    assert hub.sent == {}
+    assert fetched().side_files == (SideFile("vocab.txt", 4),)
+
+
+def test_the_hub_is_not_needed_for_what_it_has_listed(hub: LoopbackHub, toy_files: Files) -> None:
+    hub.add(REPO, toy_files)
+    there = fetched()
+    checkpoint = opened()
+    hub.faults.append(Fault("/tree/", 503))
+    assert checkpoint.fetched(Silent()) == there

@@ -52,3 +52,19 @@ def test_what_does_not_listen_is_left_behind() -> None:
         in_parallel(work, range(2))
     assert time.monotonic() - began < 5
     release.set()
+
+
+def test_many_that_do_not_listen_cost_no_more_time_than_one() -> None:
+    release, busy = threading.Event(), threading.Barrier(WORKERS, timeout=10)
+
+    def work(item: int, stop: threading.Event) -> None:
+        busy.wait()
+        if item == 0:
+            raise KeyboardInterrupt
+        release.wait(30)
+
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        in_parallel(work, range(WORKERS))
+    assert time.monotonic() - began < 2
+    release.set()

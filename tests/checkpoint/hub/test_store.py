@@ -93,6 +93,17 @@ def test_one_process_has_a_file_at_a_time(store: Store) -> None:
         assert again
 
 
+def test_what_has_come_is_thrown_away_unless_another_process_goes_on(store: Store) -> None:
+    store.forget_begun(ENTRY)
+    assert not store.cache.exists()
+    come(store, b"a")
+    with store.locked(ENTRY, wait=True):
+        store.forget_begun(ENTRY)
+    assert store.partial_bytes(ENTRY) == 1
+    store.forget_begun(ENTRY)
+    assert store.partial_bytes(ENTRY) == 0
+
+
 def test_a_commit_is_kept_by_revision(tmp_path: Path) -> None:
     for revision in ("main", "refs/pr/1"):
         assert known_commit(tmp_path, "o/n", revision) is None

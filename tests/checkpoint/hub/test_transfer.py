@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.loopback_hub import Fault, LoopbackHub
+from schemegen.checkpoint.hub import client, retries
 from schemegen.checkpoint.hub import transfer as module
 from schemegen.checkpoint.hub.listing import Entry
 from schemegen.checkpoint.hub.parallel import Stopped
@@ -86,7 +88,7 @@ def test_tries_begin_anew_with_every_piece_that_comes(store: Store, entry: Entry
     hub.faults.append(Fault("/cdn/", cut=GUESS_BYTES * 4 + 1, times=3))
     whole, _ = transfer(store, entry)
     whole.whole()
-    assert len(module.WAITS) == 2
+    assert len(retries.WAITS) == 2
     assert (store.snapshot / NAME).read_bytes() == DATA
 
 
@@ -95,7 +97,7 @@ def test_a_try_that_brings_nothing_is_repeated_only_so_often(store: Store, entry
     whole, _ = transfer(store, entry)
     with pytest.raises(CheckpointError, match="answers with error 503"):
         whole.whole()
-    assert len(ranges(hub)) == 1 + len(module.WAITS)
+    assert len(ranges(hub)) == 1 + len(retries.WAITS)
 
 
 def test_a_run_goes_on_from_what_another_left(store: Store, entry: Entry, hub: LoopbackHub) -> None:
@@ -174,7 +176,7 @@ def test_a_stop_is_heeded_while_bytes_come(store: Store, entry: Entry, hub: Loop
 def test_a_stop_is_heeded_between_tries(
     store: Store, entry: Entry, hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "WAITS", (60.0,))
+    monkeypatch.setattr(retries, "WAITS", (60.0,))
     hub.faults.append(Fault("/cdn/", 503))
     stop = threading.Event()
     threading.Timer(0.3, stop.set).start()
@@ -210,13 +212,46 @@ def test_what_the_snapshot_holds_needs_no_right_to_write(
     assert transfer(store, entry)[0].head() == DATA[:GUESS_BYTES]
 
 
-def test_a_file_too_large_for_plain_requests_is_left_to_the_client(
-    store: Store, entry: Entry, hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+def test_a_large_file_comes_by_several_requests(
+    store: Store, entry: Entry, hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LARGEST_BYTES", 1000)
+    """The Hub sends no answer above 50 GB; the file goes on from where it broke off like any other."""
+    monkeypatch.setattr(module, "MOST_BYTES", 400_000)
+    hub.faults.append(Fault("/cdn/", cut=100_000, times=1))
     whole, told = transfer(store, entry)
     whole.whole()
     assert (store.snapshot / NAME).read_bytes() == DATA
-    assert sum(told) == len(DATA)
-    assert "HEAD" in {method for method, _, _ in hub.requests}
-    assert capfd.readouterr() == ("", "")
+    assert sum(told) == len(DATA) == hub.sent[NAME]
+    starts = [int(asked.removeprefix("bytes=").partition("-")[0]) for asked in ranges(hub)]
+    assert starts == [0, 100_000, 500_000, 900_000]
+    assert ranges(hub)[1] == "bytes=100000-499999"
+    assert "HEAD" not in {method for method, _, _ in hub.requests}
+
+
+def test_a_large_file_of_a_server_without_ranges_comes_at_once(
+    store: Store, entry: Entry, hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_BYTES", 400_000)
+    hub.faults.append(Fault("/cdn/", ignore_range=True))
+    transfer(store, entry)[0].whole()
+    assert ranges(hub) == ["bytes=0-399999"]
+    assert (store.snapshot / NAME).read_bytes() == DATA
+
+
+def test_what_comes_slowly_is_kept_as_it_comes(store: Store, entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_CHUNK_SECONDS", 0.0)
+    assert [*client._chunks(iter([b"a", b"b", b"c"]))] == [b"a", b"b", b"c"]
+    monkeypatch.setattr(client, "_CHUNK_SECONDS", 60.0)
+    assert [*client._chunks(iter([b"a", b"b", b"c"]))] == [b"abc"]
+
+
+def test_a_pipe_in_the_cache_is_not_waited_for(store: Store, entry: Entry, hub: LoopbackHub) -> None:
+    with store.partial(entry) as part:
+        part.append(b"1")
+    [begun] = store.cache.rglob("*.incomplete")
+    begun.unlink()
+    os.mkfifo(begun)
+    with pytest.raises(CheckpointError, match="a pipe or device, and no file; remove it"):
+        transfer(store, entry)[0].whole()
+    with pytest.raises(CheckpointError, match="a pipe or device, and no file; remove it"):
+        transfer(store, entry)[0].head()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from schemegen import Backend, Buffers, CheckpointError
-from schemegen.backends.base import Job, Needs, position_of
-from schemegen.formats import storage_of
+from schemegen import Backend, Buffers
+from schemegen.backends.base import Job, Needs, nonfinite
+from schemegen.formats import plain_integer_fault
+from schemegen.kernels.floats import first_nonfinite
 from schemegen_llmcompressor.faults import BACKEND, fault
-from schemegen_llmcompressor.finite import first_nonfinite
 from schemegen_llmcompressor.layouts import check_layouts
-from schemegen_llmcompressor.orders import order_of, refusal
+from schemegen_llmcompressor.orders import order_of
 from schemegen_llmcompressor.parts import Part, parts_of
 from schemegen_llmcompressor.process import carry_out
 from schemegen_llmcompressor.result import Result
@@ -28,22 +28,19 @@ class LlmCompressorRtn(Backend):
     summary: ClassVar[str] = "round to nearest by llm-compressor's model_free_ptq, in scratch space"
     versions: ClassVar[tuple[str, ...]] = VERSIONS
     devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
+    same_bits_as: ClassVar[str | None] = "llm-compressor"
 
     def __init__(self) -> None:
         self._result: Result | None = None
 
     def refuses(self, format: Format) -> str | None:
         """Why model_free_ptq has no such result, or None."""
-        if storage_of(format) != "pack-quantized":
-            return f"stores pack-quantized only, not {storage_of(format)}"
-        if format.input_activations or format.output_activations:
-            return "quantizes weights only"
-        return refusal(format.weights)
+        return plain_integer_fault(format)
 
     def needs(self, plan: Plan) -> Needs:
-        """The source on disk, and room for all quantized tensors once more; UnsupportedError for an unknown layout."""
+        """Room for all quantized tensors once more; UnsupportedError for an unknown layout."""
         check_layouts(plan)
-        return Needs(source_folder=True, scratch_bytes=scratch_bytes(parts_of(plan)))
+        return Needs(scratch_bytes=scratch_bytes(parts_of(plan)))
 
     def prepare(self, job: Job) -> None:
         """Let llm-compressor quantize, or find what it made for this very plan in an earlier run."""
@@ -61,13 +58,13 @@ class LlmCompressorRtn(Backend):
         """Hand out what was made of the chunk; CheckpointError where a weight of it is NaN or infinite."""
         assert self._result is not None
         self._result.fill(chunk, out)
-        if first_nonfinite(out["weight_scale"], chunk.tensor.source.dtype) is not None:
+        if first_nonfinite(out["weight_scale"], chunk.tensor.source.dtype) >= 0:
             raise _nonfinite(job, chunk)
 
 
 def _quantize(job: Job, parts: tuple[Part, ...], scratch: Scratch) -> None:
     """Run the worker; progress is told in bytes of the result."""
-    order = order_of(job.plan, job.checkpoint, parts, scratch.result, scratch.failure, job.devices)
+    order = order_of(job.plan, job.checkpoint, parts, scratch.result, job.devices)
     total, told = sum(output.nbytes for part in parts for output in part.outputs), 0
 
     def tick() -> None:
@@ -85,9 +82,6 @@ def _nonfinite(job: Job, chunk: Chunk) -> Exception:
     """A scale that is no number comes from a weight that is none; llm-compressor takes it as it is."""
     weights = job.read(chunk)
     index = first_nonfinite(weights.bits, weights.dtype)
-    if index is None:
+    if index < 0:
         return fault(f"model_free_ptq made a scale of {chunk.tensor.name} that is NaN or infinite from finite weights")
-    return CheckpointError(
-        f"tensor {chunk.tensor.name} holds NaN or infinity at {position_of(chunk, index)}; "
-        "a weight to quantize must be finite: mend the source, or keep the tensor with a policy"
-    )
+    return nonfinite(chunk, index)

@@ -16,21 +16,17 @@ _STACKS: Final = {"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_
 def check_layouts(plan: Plan) -> None:
     """UnsupportedError for a stack that model_free_ptq would leave whole, or name otherwise than the plan does."""
     for tensor in plan.tensors:
-        if tensor.format is not None and len(tensor.source.shape) > 2 and _modules(tensor) != _planned(tensor):
+        if tensor.format is not None and len(tensor.source.shape) > 2 and _modules(tensor) != tensor.modules:
             raise UnsupportedError(
                 f"model_free_ptq does not take {tensor.name} apart as the plan does; choose another --backend"
             )
 
 
-def _modules(tensor: PlannedTensor) -> list[str]:
+def _modules(tensor: PlannedTensor) -> tuple[str, ...]:
     """The modules that model_free_ptq makes of a stack, in storage order."""
     experts = tensor.source.shape[0]
     for stack, projections in _STACKS.items():
         if stack in tensor.name:
             names = [f"{expert}.{projection}" for expert in range(experts) for projection in projections]
-            return [tensor.name.replace(stack, name).removesuffix(".weight") for name in names]
-    return []
-
-
-def _planned(tensor: PlannedTensor) -> list[str]:
-    return [output.name.rpartition(".")[0] for output in tensor.outputs[:: len(tensor.pieces)]]
+            return tuple(tensor.name.replace(stack, name).removesuffix(".weight") for name in names)
+    return ()

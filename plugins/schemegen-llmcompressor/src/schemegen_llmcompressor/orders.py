@@ -14,18 +14,16 @@ if TYPE_CHECKING:
     from schemegen.planner import Plan
     from schemegen.scheme import Quantization
 
-_BITS: Final = range(2, 9)
-#: The fields of QuantizationArgs that decide the bits; all others stay at their defaults, or `refusal` says no.
+#: The fields of QuantizationArgs that decide the bits; all others stay at their defaults, or are refused.
 _FIELDS: Final = ("num_bits", "type", "strategy", "group_size", "symmetric", "dynamic")
 
 
 def order_of(
-    plan: Plan, checkpoint: Checkpoint, parts: Sequence[Part], result: Path, failure: Path, devices: Sequence[str]
+    plan: Plan, checkpoint: Checkpoint, parts: Sequence[Part], result: Path, devices: Sequence[str]
 ) -> dict[str, Any]:
     """One run of model_free_ptq a format; a worker thread a device, since a part each is what memory is counted by."""
     return {
         "result": str(result),
-        "failure": str(failure),
         "devices": list(devices),
         "workers": len(devices),
         "runs": [
@@ -47,21 +45,3 @@ def _run(checkpoint: Checkpoint, format: Format, parts: Iterable[Part]) -> dict[
 def arguments(weights: Quantization) -> dict[str, Any]:
     """The keywords of compressed-tensors' QuantizationArgs."""
     return {name: getattr(weights, name) for name in _FIELDS} | {"observer": weights.observer or "minmax"}
-
-
-def refusal(weights: Quantization) -> str | None:
-    """Why model_free_ptq, or the layout that schemegen gives its result, has no place for these weights; or None."""
-    if weights.type != "int" or weights.num_bits not in _BITS or not weights.symmetric:
-        return "offers symmetric integers of 2 to 8 bits only"
-    if weights.strategy not in ("group", "channel"):
-        return f"offers the strategies group and channel, not {weights.strategy}"
-    odd = {
-        "narrow_range, which llm-compressor does not know": weights.narrow_range,
-        "dynamic weights": weights.dynamic,
-        "actorder: model_free_ptq sees no activations": weights.actorder is not None,
-        f"the observer {weights.observer}": weights.observer not in (None, "minmax"),
-        "observer_kwargs": bool(weights.observer_kwargs),
-        "scale_dtype: scales have the dtype of the weights": weights.scale_dtype is not None,
-        "zp_dtype: there is no zero point": weights.zp_dtype is not None,
-    }
-    return next((f"does not offer {name}" for name, given in odd.items() if given), None)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import errno
 import json
 import os
+import secrets
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from schemegen import OutputError, PluginError
 from schemegen.positional import writing
@@ -27,27 +31,53 @@ _SETTINGS: Final = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TQDM_DI
 def carry_out(order: dict[str, Any], order_file: Path, log: Path, tick: Callable[[], None]) -> None:
     """Run the worker on an order; `tick` is called now and then. Whatever ends this call ends the worker too.
 
-    OutputError where the disk or a device is full, PluginError for all else that stops it.
+    OutputError where the disk or a device is full, PluginError for all else that stops it. The worker tells a failure
+    through a pipe: a file would be no use on a full disk.
     """
     with writing(order_file):
         order_file.write_text(json.dumps(order))
-    with _started(order_file, log) as process:
+    told, tells = os.pipe()
+    with os.fdopen(told, "rb", buffering=0) as failure:
+        with os.fdopen(tells, "wb"), _links() as links, _started(order_file, log, tells, links) as process:
+            try:
+                while process.poll() is None:
+                    _wait(process, _TICK_SECONDS)
+                    tick()
+            finally:
+                _stop(process)
+        if process.returncode:
+            raise _failure(process.returncode, failure, log)
+
+
+@contextmanager
+def _links() -> Iterator[str]:
+    """Where the worker makes its folder of links, and may remove it; not in scratch space, where no link may be."""
+    with writing(Path("the folder for temporary files")):
+        folder = str(Path(tempfile.gettempdir()) / f"schemegen-{secrets.token_hex(8)}")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _started(order_file: Path, log: Path, tells: int, links: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-P", worker.__file__, str(order_file), str(tells), links]
+    with writing(log):
+        output = log.open("wb")
+    with output:
         try:
-            while process.poll() is None:
-                _wait(process, _TICK_SECONDS)
-                tick()
-        finally:
-            _stop(process)
-    if process.returncode:
-        raise _failure(process.returncode, Path(order["failure"]), log)
-
-
-def _started(order_file: Path, log: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-P", worker.__file__, str(order_file)]
-    with writing(log), log.open("wb") as output:
-        return subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT, env=os.environ | _SETTINGS
-        )
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                pass_fds=[tells],
+                env=os.environ | _SETTINGS,
+            )
+        except OSError as error:
+            raise OutputError(
+                f"cannot start {sys.executable}: {error.strerror}; mend that and run the same command again"
+            ) from error
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
@@ -65,10 +95,12 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     process.kill()
 
 
-def _failure(code: int, failure: Path, log: Path) -> PluginError | OutputError:
+def _failure(code: int, failure: IO[bytes], log: Path) -> PluginError | OutputError:
+    # A process that the worker started, and that outlives it, may hold the other end: never wait for more.
+    os.set_blocking(failure.fileno(), False)
     try:
-        found = json.loads(failure.read_bytes())
-    except (OSError, ValueError):
+        found = json.loads(failure.read(worker.PIPE_BYTES) or b"")
+    except ValueError:
         return fault(f"llm-compressor's process {_ending(code)}; see {log}")
     if found["errno"] in _FULL:
         return OutputError(

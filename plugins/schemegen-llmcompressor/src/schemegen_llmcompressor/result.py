@@ -41,7 +41,7 @@ class Result:
         with opened(self._folder / self._headers[tensor.outputs[0].name].shard) as fd:
             for number in range(chunk.shape[0]):
                 for output in tensor.outputs[(first + number) * each : (first + number + 1) * each]:
-                    block = out.get(output.name.rpartition(".")[2])
+                    block = out.get(output.suffix)
                     if block is not None and block.size:
                         self._read(fd, output, chunk, as_bytes(block[number]))
 

@@ -1,4 +1,4 @@
-"""The scratch folder: a finished result, known by a marker that is written last, or nothing of use."""
+"""The scratch folder: a finished result, known by a marker with its digests that is written last, or nothing of use."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from schemegen.digests import file_digest
 from schemegen.positional import writing
 from schemegen_llmcompressor.faults import BACKEND
 from schemegen_llmcompressor.parts import Part
@@ -53,17 +54,19 @@ class Scratch:
         self.folder = scratch / BACKEND
         self.result = self.folder / "result"
         self.order = self.folder / "order.json"
-        self.failure = self.folder / "failure.json"
         self.log = self.folder / "log.txt"
         self._marker = self.folder / "made.json"
 
     def holds(self, wanted: dict[str, Any]) -> bool:
-        """Whether a finished result is there that was made from just this."""
+        """Whether a finished result is there that was made from just this, to the byte: it is read once."""
         try:
             found = json.loads(self._marker.read_bytes())
-        except (OSError, ValueError):
+            return bool(found["from"] == wanted and found["files"] == self._digests(found["files"]))
+        except (OSError, ValueError, RecursionError, KeyError, TypeError):
             return False
-        return bool(found == wanted)
+
+    def _digests(self, files: Iterable[str]) -> dict[str, str]:
+        return {file: file_digest(self.result / file) for file in files}
 
     def clear(self) -> None:
         """Begin anew."""
@@ -82,8 +85,10 @@ class Scratch:
     def finish(self, made: dict[str, Any], parts: Iterable[Part]) -> None:
         """Mark the result as finished once every byte of it is on the disk."""
         begun = self._marker.with_suffix(".part")
+        parts = tuple(parts)
         with writing(self.folder):
-            begun.write_text(json.dumps(made))
+            files = self._digests(part.file for part in parts)
+            begun.write_text(json.dumps({"from": made, "files": files}))
             for path in (*(self.result / part.file for part in parts), self.result, begun):
                 _sync(path)
             begun.replace(self._marker)

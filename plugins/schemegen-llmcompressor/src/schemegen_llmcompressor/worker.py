@@ -1,8 +1,9 @@
-"""The process that runs llm-compressor: `python worker.py ORDER`, where ORDER is a JSON file of orders.py.
+"""The process that runs llm-compressor: `python worker.py ORDER FAILURE LINKS`: a JSON file of orders.py, the pipe
+in which to tell what goes wrong, and the folder of links to make.
 
 It lives on its own for three reasons: llm-compressor writes to stdout, swallows Ctrl-C while it validates, and its
 memory goes back to the system when it is done. It imports nothing of schemegen. It stops when its stdin ends, so that
-it never outlives the run that started it, however that ended.
+it never outlives the run that started it, however that ended; then it removes the folder, which else its parent does.
 """
 
 from __future__ import annotations
@@ -13,25 +14,28 @@ import re
 import shutil
 import signal
 import sys
-import tempfile
 import threading
 from pathlib import Path
 from typing import Any
 
+#: What every pipe holds without a reader, and how much of an error's text fits in: as JSON a character takes up to 12.
+PIPE_BYTES = 4096
+_TEXT = 300
 _STOPPED = 3
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
 
 
-def main(order_file: str) -> None:
-    """Carry out an order; what goes wrong is written to the file that the order names."""
+def main(order_file: str, failure: int, links: str) -> None:
+    """Carry out an order; what goes wrong is written to the descriptor `failure`."""
     order = json.loads(Path(order_file).read_bytes())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with tempfile.TemporaryDirectory(prefix="schemegen-") as links:
-            threading.Thread(target=_stop_with_parent, args=(links,), daemon=True).start()
-            quantize(order, Path(links))
+        threading.Thread(target=_stop_with_parent, args=(links,), daemon=True).start()
+        # Only now: where the folder is, somebody is there to remove it.
+        Path(links).mkdir(0o700)
+        quantize(order, Path(links))
     except BaseException as error:
-        Path(order["failure"]).write_text(json.dumps(failure_of(error)))
+        os.write(failure, json.dumps(failure_of(error)).encode())
         raise
 
 
@@ -47,7 +51,7 @@ def failure_of(error: BaseException) -> dict[str, Any]:
     number = getattr(error, "errno", None)
     if number is None and (found := _OS_ERROR.search(str(error))):
         number = int(found[1])
-    return {"type": type(error).__name__, "text": str(error), "errno": number}
+    return {"type": type(error).__name__, "text": str(error)[:_TEXT], "errno": number}
 
 
 def quantize(order: dict[str, Any], links: Path) -> None:
@@ -83,4 +87,4 @@ def _model_free_ptq(source: Path, order: dict[str, Any], weights: dict[str, Any]
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3])

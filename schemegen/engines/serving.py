@@ -1,4 +1,4 @@
-"""How an output is served: the command lines of vLLM and SGLang, with what the model's parts allow."""
+"""How engines serve an output: the command lines of vLLM and SGLang, with what the model's parts allow."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from schemegen.architectures.base import Part
+from schemegen.architectures.base import Architecture, Part
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.planner import Plan
 
+#: Whose flags these are.
+VERSIONS: Final[Mapping[str, str]] = {"vLLM": "0.32", "SGLang": "0.5.23"}
 PORT: Final = 8000
 _CONTEXT: Final = 8192
-#: The reasoning parser of both engines by architecture; they need its closing mark in the vocabulary.
-_REASONING: Final = {"qwen3_5_moe": "qwen3"}
+#: Both engines' reasoning parsers need the closing mark in the vocabulary.
 _MARK: Final = b"</think>"
 _VOCABULARIES: Final = ("tokenizer.json", "tokenizer_config.json")
 _MAX_BYTES: Final = 64 << 20
 _TEXT_ONLY: Final = ("--language-model-only", "serve text alone, without the vision tower")
-#: Flags as vLLM 0.32 and SGLang 0.5.23 spell them. One draft token in vLLM: a block that was trained for one guesses
-#: it best. SGLang's are its defaults for models of this kind.
+#: One draft token in vLLM: a block that was trained for one guesses it best. SGLang's are its defaults for models of
+#: this kind.
 _VLLM_DRAFT: Final = """--speculative-config '{"method": "mtp", "num_speculative_tokens": 1}'"""
 _SGLANG_DRAFT: Final = (
     "--speculative-algorithm NEXTN --speculative-num-steps 3 --speculative-eagle-topk 1"
@@ -36,14 +37,19 @@ class Serving(NamedTuple):
     additions: tuple[tuple[str, str], ...]
 
 
-def servings(plan: Plan, checkpoint: Checkpoint, name: str) -> tuple[Serving, ...]:
+def serve_command(name: str) -> str:
+    """The shortest command line that serves a folder or a model of the Hub."""
+    return f"vllm serve {shlex.quote(name)}"
+
+
+def servings(plan: Plan, checkpoint: Checkpoint, architecture: Architecture, name: str) -> tuple[Serving, ...]:
     """How vLLM and SGLang serve the output that is called `name`."""
-    word, context = shlex.quote(name), _context(checkpoint.config)
-    parser = _reasoning(plan, checkpoint)
-    parsed = (f"--reasoning-parser {parser}",) if parser else ()
-    vllm = (f"vllm serve {word}", "--tensor-parallel-size 1", f"--max-model-len {context}", *parsed)
+    context = _context(checkpoint.config)
+    parser = _reasoning(checkpoint, architecture)
+    parsed = (f"--reasoning-parser {shlex.quote(parser)}",) if parser else ()
+    vllm = (serve_command(name), "--tensor-parallel-size 1", f"--max-model-len {context}", *parsed)
     sglang = (
-        f"python -m sglang.launch_server --model-path {word}",
+        f"python -m sglang.launch_server --model-path {shlex.quote(name)}",
         f"--port {PORT}",
         "--tp-size 1",
         f"--context-length {context}",
@@ -71,12 +77,11 @@ def _context(config: Mapping[str, Any]) -> int:
     return min([_CONTEXT, *(number for number in found if type(number) is int and number > 0)])
 
 
-def _reasoning(plan: Plan, checkpoint: Checkpoint) -> str | None:
+def _reasoning(checkpoint: Checkpoint, architecture: Architecture) -> str | None:
     """The parser of the model's thoughts, where its vocabulary has a mark for their end."""
-    parser = _REASONING.get(plan.architecture)
     names = {file.name for file in checkpoint.side_files if file.size <= _MAX_BYTES}
     found = (name for name in _VOCABULARIES if name in names and _holds_mark(checkpoint, name))
-    return parser if parser and next(found, None) else None
+    return architecture.reasoning_parser if architecture.reasoning_parser and next(found, None) else None
 
 
 def _holds_mark(checkpoint: Checkpoint, name: str) -> bool:
