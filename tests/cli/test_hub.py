@@ -151,7 +151,10 @@ def test_a_stopped_download_goes_on(
     number: signal.Signals,
 ) -> None:
     hub_server.bytes_per_second = 600_000
-    words = [sys.executable, "-m", "schemegen", "apply", "kimi-k2-int4", REPO, "-o", "out"]
+    # Tests started in the background have SIGINT ignored, and hand that down.
+    heeded = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    code = f"{heeded}from schemegen.cli import main\nmain()"
+    words = [sys.executable, "-c", code, "apply", "kimi-k2-int4", REPO, "-o", "out"]
     env = {**hub_env, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(words, cwd=folder, env=env, stderr=subprocess.PIPE, text=True) as process:
         until = time.monotonic() + 60
