@@ -82,3 +82,12 @@ def _write_some(fd: int, view: memoryview, offset: int) -> int:
     with _SEEK:
         os.lseek(fd, offset, os.SEEK_SET)
         return os.writev(fd, [view])
+
+
+def sync_path(path: Path) -> None:
+    """Return when the disk has a file's bytes, or a folder's entries."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -16,6 +16,11 @@ _SHARED_MARKER: Final = ".huggingface-shared-blobs"
 """What the client leaves in the folder where the repositories of one cache share their blobs."""
 
 
+def is_digest(name: str) -> bool:
+    """Whether a name is a blob's: a SHA-256, or a git hash."""
+    return _DIGEST.fullmatch(name) is not None
+
+
 def folder_name(repo: str) -> str:
     """The name of a model's folder in the cache."""
     return _MODELS + repo.replace("/", "--")
@@ -52,4 +57,4 @@ def is_blob(target: Path, blobs: Path) -> bool:
     place = blobs.resolve()
     if place == blobs:
         return target.is_relative_to(blobs)
-    return target.parent == place and _DIGEST.fullmatch(target.name) is not None
+    return target.parent == place and is_digest(target.name)

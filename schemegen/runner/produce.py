@@ -14,7 +14,7 @@ from schemegen.architectures.base import Architecture
 from schemegen.backends.guard import GuardedBackend
 from schemegen.checkpoint.identity import ShardIdentity, side_digests, source_identity
 from schemegen.checkpoint.model import Checkpoint
-from schemegen.errors import CheckpointError, OutputError, UnsupportedError
+from schemegen.errors import CheckpointError, OutputError
 from schemegen.manifest import MANIFEST_NAME, Manifest, check_names, read_manifest
 from schemegen.planner import Plan
 from schemegen.progress import Progress
@@ -118,9 +118,6 @@ def _foresee(order: Order) -> tuple[str, ...]:
 
 def _check_request(order: Order) -> None:
     check_devices(order.devices, order.backend)
-    for name, format in order.plan.formats_used.items():
-        if reason := order.backend.refuses(format):
-            raise UnsupportedError(f"backend {order.backend.name} refuses format {name!r}: it {reason}")
     check_names([file.name for file in order.checkpoint.side_files], order.plan.files)
     mtp = [file.name for file in order.checkpoint.unindexed if file.mtp]
     if mtp and order.unindexed == "refuse":

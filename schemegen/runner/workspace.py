@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from schemegen.errors import OutputError
+from schemegen.positional import sync_path
 from schemegen.runner.differences import differences, from_headers
 from schemegen.runner.owned import remove_output, strange_entry
 
@@ -148,7 +149,7 @@ class Workspace:
             except OSError:
                 self._settle_replaced()
                 raise
-            _sync_folder(self.output.parent)
+            sync_path(self.output.parent)
         except OSError as error:
             raise OutputError(
                 f"cannot rename {self.model} to {self.output}: {error.strerror}; what is finished is kept there"
@@ -180,11 +181,3 @@ class Workspace:
 
 def _taken(folder: Path) -> int:
     return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

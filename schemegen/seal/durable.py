@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -10,7 +9,7 @@ from typing import BinaryIO, Final
 from schemegen.checkpoint.reading import reading
 from schemegen.digests import digest
 from schemegen.errors import CheckpointError
-from schemegen.positional import writing
+from schemegen.positional import sync_path, writing
 
 _BLOCK: Final = 1 << 20
 
@@ -58,8 +57,4 @@ def sync(folder: Path, names: Iterable[str]) -> None:
     folders = {parent for path in paths for parent in path.parents if parent == folder or folder in parent.parents}
     for path in sorted(paths) + sorted(folders, reverse=True):
         with writing(path):
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            sync_path(path)

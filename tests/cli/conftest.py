@@ -62,11 +62,11 @@ def start() -> Iterator[Start]:
         extra = given.pop("env", {})
         assert isinstance(extra, dict)
         env = {**os.environ, **extra}
-        channels = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **given}
+        channels = {"cwd": ROOT, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **given}
         # Tests started in the background have SIGINT ignored, and hand that down.
         heeded = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
         command = [sys.executable, "-c", f"{heeded}from schemegen.cli import main\n{code}"]
-        process: subprocess.Popen[bytes] = subprocess.Popen(command, cwd=ROOT, env=env, **channels)  # type: ignore[call-overload]
+        process: subprocess.Popen[bytes] = subprocess.Popen(command, env=env, **channels)  # type: ignore[call-overload]
         started.append(process)
         return process
 

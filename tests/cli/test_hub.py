@@ -142,6 +142,7 @@ def test_what_a_server_says_in_its_own_words_is_not_repeated(
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_stopped_download_goes_on(
+    start: Callable[..., subprocess.Popen[bytes]],
     hub_env: Mapping[str, str],
     run: Run,
     hub_server: LoopbackHub,
@@ -151,17 +152,13 @@ def test_a_stopped_download_goes_on(
     number: signal.Signals,
 ) -> None:
     hub_server.bytes_per_second = 600_000
-    # Tests started in the background have SIGINT ignored, and hand that down.
-    heeded = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    code = f"{heeded}from schemegen.cli import main\nmain()"
-    words = [sys.executable, "-c", code, "apply", "kimi-k2-int4", REPO, "-o", "out"]
-    env = {**hub_env, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(words, cwd=folder, env=env, stderr=subprocess.PIPE, text=True) as process:
-        until = time.monotonic() + 60
-        while sum(hub_server.sent.values()) < 3_000_000 and time.monotonic() < until:
-            time.sleep(0.02)
-        process.send_signal(number)
-        _, said = process.communicate(timeout=30)
+    code = f"main(['apply', 'kimi-k2-int4', {REPO!r}, '-o', 'out'])"
+    process = start(code, cwd=folder, env={**hub_env, "PYTHONPATH": str(ROOT)})
+    until = time.monotonic() + 60
+    while sum(hub_server.sent.values()) < 3_000_000 and time.monotonic() < until:
+        time.sleep(0.02)
+    process.send_signal(number)
+    said = process.communicate(timeout=30)[1].decode()
     assert process.returncode == (-number if number == signal.SIGKILL else 128 + number)
     assert ("interrupted; run the same command again to resume" in said) == (number == signal.SIGINT)
     assert not [*folder.iterdir()]

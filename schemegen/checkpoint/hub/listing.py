@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -14,12 +13,12 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from schemegen.checkpoint.home import cache_home
+from schemegen.checkpoint.hub_cache import is_digest
 from schemegen.checkpoint.index import is_plain
 from schemegen.checkpoint.tree import travels
 from schemegen.errors import CheckpointError, shortened
 
 MAX_FILES: Final = 100_000
-_DIGEST: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _VERSION: Final = 1
 
 
@@ -66,7 +65,7 @@ def read_listing(files: Iterable[tuple[Any, Any, Any]]) -> Listing:
 def _check(name: Any, size: Any, digest: Any) -> None:
     if not isinstance(name, str) or not is_plain(name) or not name.isprintable():
         raise CheckpointError(f"lists a file {shortened(str(name))}, which is no plain file name within the repository")
-    if type(size) is not int or size < 0 or not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+    if type(size) is not int or size < 0 or not isinstance(digest, str) or not is_digest(digest):
         raise CheckpointError(f"lists file {shortened(name)} without a size and a digest that could be its own")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from schemegen.digests import file_digest
-from schemegen.positional import writing
+from schemegen.positional import sync_path, writing
 from schemegen_llmcompressor.faults import BACKEND
 from schemegen_llmcompressor.parts import Part
 
@@ -90,14 +89,6 @@ class Scratch:
             files = self._digests(part.file for part in parts)
             begun.write_text(json.dumps({"from": made, "files": files}))
             for path in (*(self.result / part.file for part in parts), self.result, begun):
-                _sync(path)
+                sync_path(path)
             begun.replace(self._marker)
-            _sync(self.folder)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+            sync_path(self.folder)
