@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schemegen.errors import UnsupportedError
-from schemegen.formats import Piece, pieces, plain_integer_fault, refuses, storage_of
+from schemegen.formats import Piece, pieces, refuses, rounding_fault, storage_of
 from schemegen.scheme import Format
 
 
@@ -32,7 +32,7 @@ def test_pack_quantized_pieces(
     assert pieces(form(**fields), dtype, 512, 2048) == (
         Piece("weight_packed", "I32", packed),
         Piece("weight_scale", dtype, scale),
-        Piece("weight_shape", "I64", (2,)),
+        Piece("weight_shape", "I64", (2,), 0),
     )
 
 
@@ -65,7 +65,7 @@ def test_an_empty_matrix_does_not_fit(fields: dict[str, Any], shape: tuple[int, 
 
 
 def test_codes_of_more_than_a_byte_are_not_packed() -> None:
-    with pytest.raises(UnsupportedError, match="at most 8 bits"):
+    with pytest.raises(UnsupportedError, match="integers of 2 to 8 bits"):
         pieces(form(num_bits=9), "BF16", 512, 2048)
 
 
@@ -76,31 +76,40 @@ def test_storage_is_inferred_or_given() -> None:
 
 
 def test_unoffered_storage_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="int-quantized"):
-        pieces(form(storage="int-quantized"), "BF16", 512, 2048)
+    with pytest.raises(UnsupportedError, match="marlin-24"):
+        pieces(form(storage="marlin-24"), "BF16", 512, 2048)
 
 
-@pytest.mark.parametrize("fields", [{}, {"observer": "minmax"}, {"strategy": "channel", "group_size": None}], ids=str)
-def test_plain_integers_have_no_fault(fields: dict[str, Any]) -> None:
-    assert [plain_integer_fault(form(**fields, num_bits=bits)) for bits in range(2, 9)] == [None] * 7
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"observer": "minmax"},
+        {"observer": "mse"},
+        {"observer": "signed_mse"},
+        {"narrow_range": True},
+        {"symmetric": False},
+        {"strategy": "channel", "group_size": None},
+    ],
+    ids=str,
+)
+def test_packed_integers_have_no_fault(fields: dict[str, Any]) -> None:
+    assert [rounding_fault(form(**fields, num_bits=bits)) for bits in range(2, 9)] == [None] * 7
 
 
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"storage": "int-quantized"}, "stores pack-quantized only, not int-quantized"),
-        ({"num_bits": 9}, "offers symmetric integers of 2 to 8 bits only"),
-        ({"symmetric": False}, "offers symmetric integers of 2 to 8 bits only"),
-        ({"strategy": "tensor", "group_size": None}, "offers the strategies group and channel, not tensor"),
-        ({"narrow_range": True}, "does not offer narrow_range"),
-        ({"dynamic": True}, "does not offer dynamic weights"),
+        ({"num_bits": 9}, "pack-quantized holds integers of 2 to 8 bits"),
+        ({"strategy": "tensor", "group_size": None}, "pack-quantized takes the strategies group and channel"),
+        ({"dynamic": True}, "weights cannot be dynamic"),
         ({"actorder": "static"}, "does not offer actorder: it sees no activations"),
-        ({"observer": "mse"}, "does not offer the observer mse"),
+        ({"observer": "imatrix"}, "does not offer the observer imatrix; minmax, mse, signed_mse are"),
         ({"observer_kwargs": {"maxshrink": 0.1}}, "does not offer observer_kwargs"),
-        ({"scale_dtype": "float32"}, "does not offer scale_dtype: scales have the dtype of the weights"),
-        ({"zp_dtype": "int8"}, "does not offer zp_dtype: there is no zero point"),
+        ({"scale_dtype": "float32"}, "pack-quantized has scales of the weights' dtype: leave scale_dtype out"),
+        ({"zp_dtype": "int8"}, "does not offer zp_dtype"),
     ],
     ids=str,
 )
-def test_what_is_not_plain_is_named(fields: dict[str, Any], told: str) -> None:
-    assert plain_integer_fault(form(**fields)) == told
+def test_what_cannot_be_rounded_is_named(fields: dict[str, Any], told: str) -> None:
+    assert rounding_fault(form(**fields)) == told

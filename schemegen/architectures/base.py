@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, Final
@@ -127,13 +127,22 @@ def _nothing(_: Config) -> tuple[str, ...]:
     return ()
 
 
+#: Layers that engines build as one in most families: last words of module names, by the fused layer's.
+FUSIONS: Final = {
+    "qkv_proj": ("q_proj", "k_proj", "v_proj"),
+    "gate_up_proj": ("gate_proj", "up_proj"),
+}
+
+
 @dataclass(frozen=True)
 class Architecture:
     """A model family: the `model_type`s it answers to, its rules in order, what the config promises of layers and
     routed experts, and the regex (without prefix) by which engines are told that a whole part is kept.
 
     `required` names the tensors outside layers without which there is no model of this config; `reasoning_parser` is
-    what vLLM and SGLang call the parser of its thoughts.
+    what vLLM and SGLang call the parser of its thoughts. `fusions` are the layers that engines build from several
+    matrices, which take one format and share what scales are made from; `renames` are the prefixes of module names that
+    vLLM rewrites, old to new.
     """
 
     name: str
@@ -146,6 +155,8 @@ class Architecture:
     reference: str = ""
     required: Callable[[Config], tuple[str, ...]] = _nothing
     reasoning_parser: str | None = None
+    fusions: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: FUSIONS)
+    renames: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         """UnsupportedError for a pattern that is no regular expression: here, not at the first tensor."""

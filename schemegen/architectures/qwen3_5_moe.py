@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from schemegen.architectures.base import Architecture, Config, ExpertLayout, Part, Role, TensorRule, config_int
+from schemegen.architectures.base import (
+    FUSIONS,
+    Architecture,
+    Config,
+    ExpertLayout,
+    Part,
+    Role,
+    TensorRule,
+    config_int,
+)
 
 _TEXT: Final = r"model\.language_model\.layers\.(?P<layer>\d+)\."
 _MTP: Final = r"mtp\.layers\.(?P<layer>\d+)\."
@@ -118,4 +127,10 @@ QWEN3_5_MOE: Final = Architecture(
     reference="https://huggingface.co/Qwen/Qwen3.6-35B-A3B",
     required=_required,
     reasoning_parser="qwen3",
+    fusions=FUSIONS | {"in_proj_qkvz": ("in_proj_qkv", "in_proj_z"), "in_proj_ba": ("in_proj_b", "in_proj_a")},
+    renames=(
+        ("model.language_model.", "language_model.model."),
+        ("model.visual.", "visual."),
+        ("lm_head", "language_model.lm_head"),
+    ),
 )

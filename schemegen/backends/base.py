@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from schemegen.checkpoint.model import Checkpoint
-    from schemegen.planner import Chunk, Plan
+    from schemegen.planner import Chunk, Plan, PlannedTensor
     from schemegen.progress import Progress
     from schemegen.scheme import Format
 
@@ -30,12 +30,15 @@ Buffers = Mapping[str, "NDArray[np.unsignedinteger[Any]]"]
 class Weights:
     """Weights as stored bits: [matrices, rows, columns] of uint16 (BF16, F16) or uint32 (F32).
 
-    `device` is where to compute; the bits lie in host memory, which is pinned for a device that is not the CPU.
+    `device` is where to compute; the bits lie in host memory, which is pinned for a device that is not the CPU. Where a
+    format has one scale for more than the rows at hand, `shared` [matrices] are the largest magnitudes of all weights
+    that it is made from: the matrix's, or those of the layer that engines fuse it into.
     """
 
     bits: NDArray[np.unsignedinteger[Any]]
     dtype: str
     device: str = "cpu"
+    shared: NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +139,10 @@ class WeightBackend(Backend):
 
         A scale that is NaN, infinite or zero is refused.
 
-        Large matrices come in row blocks, and batches as rows of one matrix: no row may depend on another. Buffers come
-        as the last chunk left them, without what the plan knows already (`weight_shape`).
-        pack-quantized: `weight_packed` holds 32-bit words along the columns, lowest bits first, each code with
+        Large matrices come in blocks of rows that share nothing but `weights.shared`; where no row depends on another,
+        batches come as rows of one matrix. Buffers are [matrices, …] by suffix, come as the last chunk left them,
+        without what the plan knows already (`weight_shape`); what belongs to a whole matrix is empty but for its first
+        block. pack-quantized: `weight_packed` holds 32-bit words along the columns, lowest bits first, each code with
         2**(num_bits - 1) added; `weight_scale` is bits of the weights' dtype.
         """
 
@@ -187,20 +191,24 @@ def _located(chunks: tuple[Chunk, ...], index: int) -> tuple[Chunk, int]:
 
 
 def nonfinite(chunk: Chunk, index: int) -> CheckpointError:
-    """What to raise where a chunk's item is NaN or infinite: the tensor, and the item's place in it."""
+    """What to raise where a chunk's item is NaN or infinite."""
+    matrix, row = chunk.first
+    rows, columns = chunk.tensor.matrix_shape
+    return nonfinite_at(chunk.tensor, (matrix * rows + row) * columns + index)
+
+
+def nonfinite_at(tensor: PlannedTensor, index: int) -> CheckpointError:
+    """What to raise where a tensor's item is NaN or infinite: its name, and the item's place in it."""
     return CheckpointError(
-        f"tensor {chunk.tensor.name} holds NaN or infinity at {_position_of(chunk, index)}; "
+        f"tensor {tensor.name} holds NaN or infinity at {_position_of(tensor, index)}; "
         "a weight to quantize must be finite: mend the source, or keep the tensor with a policy"
     )
 
 
-def _position_of(chunk: Chunk, index: int) -> list[int]:
-    """The place of a chunk's item in its source tensor, one number a dimension."""
-    matrix, row = chunk.first
-    rows, columns = chunk.tensor.matrix_shape
-    items = (matrix * rows + row) * columns + index
+def _position_of(tensor: PlannedTensor, index: int) -> list[int]:
+    """The place of an item in its source tensor, one number a dimension."""
     place: list[int] = []
-    for length in reversed(chunk.tensor.source.shape):
-        items, here = divmod(items, length)
+    for length in reversed(tensor.source.shape):
+        index, here = divmod(index, length)
         place.append(here)
     return place[::-1]

@@ -7,17 +7,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from schemegen.backends.base import Backend, Batch, Buffers, Job, Needs
 from schemegen.backends.faults import device_faults
 from schemegen.errors import OutputError, PluginError, SchemegenError, shortened
-from schemegen.kernels.floats import FLOAT_BITS
+from schemegen.kernels.floats import first_unusable
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from schemegen.planner import Chunk, Plan
     from schemegen.scheme import Format
 
@@ -100,10 +97,11 @@ class GuardedBackend:
 
     def _check_scales(self, chunk: Chunk, out: Buffers) -> None:
         """Scales by which no weight can be decoded are the backend's fault: weights it takes are finite."""
-        scales = out.get("weight_scale")
-        dtype = next((piece.dtype for piece in chunk.tensor.pieces if piece.suffix == "weight_scale"), "")
-        if scales is not None and dtype in FLOAT_BITS and _is_unusable(scales, dtype):
-            raise self._error(f"it wrote a scale of tensor {chunk.tensor.name} that is NaN, infinite or zero")
+        dtypes = {piece.suffix: piece.dtype for piece in chunk.tensor.pieces if piece.suffix.endswith("_scale")}
+        for suffix, dtype in dtypes.items():
+            scales = out.get(suffix)
+            if scales is not None and first_unusable(scales, dtype) >= 0:
+                raise self._error(f"it wrote a scale of tensor {chunk.tensor.name} that is NaN, infinite or zero")
 
     def _names(self, call: str, values: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(self._typed(call, value, (str,)) for value in self._typed(call, values, (tuple,)))
@@ -133,12 +131,3 @@ class GuardedBackend:
 def _lent(out: Buffers) -> Buffers:
     """The same memory, in arrays whose shape, strides and dtype are the guest's own to set."""
     return MappingProxyType({suffix: items.view() for suffix, items in out.items()})
-
-
-def _is_unusable(scales: NDArray[np.unsignedinteger[Any]], dtype: str) -> bool:
-    """Whether a scale is NaN, infinite or zero."""
-    if not scales.size:
-        return False
-    bits = FLOAT_BITS[dtype]
-    sizes = scales & scales.dtype.type(bits.magnitude)
-    return not 0 < int(sizes.min()) <= int(sizes.max()) < bits.infinity

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import ctypes
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from schemegen.errors import UnsupportedError
 from schemegen.kernels import native
+from schemegen.kernels.arrays import UINTS, check_array
 from schemegen.kernels.integers import FUSED_BITS
 
 Bits = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
 Words = npt.NDArray[np.uint32]
 
-UINTS: dict[str, type[np.uint16] | type[np.uint32]] = {"BF16": np.uint16, "F16": np.uint16, "F32": np.uint32}
 # What a kernel works through as straight-line code: the largest of 32, 16, 8, 4 weights that divides the group.
 BLOCK = 32
 
@@ -61,9 +60,9 @@ def _run(kernel: str, weights: Bits, dtype: str, num_bits: int, group_size: int,
     if cols % group_size:
         raise UnsupportedError(f"group size {group_size} does not divide the width {cols}: choose one that does")
     uint = UINTS[dtype]
-    _check_array("weights", weights, uint, (rows, cols), written=kernel == "decode")
-    _check_array("packed", packed, np.uint32, (rows, cols * num_bits // 32), written=kernel == "quantize")
-    _check_array("scales", scales, uint, (rows, cols // group_size), written=kernel == "quantize")
+    check_array("weights", weights, uint, (rows, cols), written=kernel == "decode")
+    check_array("packed", packed, np.uint32, (rows, cols * num_bits // 32), written=kernel == "quantize")
+    check_array("scales", scales, uint, (rows, cols // group_size), written=kernel == "quantize")
     function = _INT_KERNEL(_address(kernel, dtype, num_bits, group_size))
     return int(function(weights.ctypes.data, packed.ctypes.data, scales.ctypes.data, scales.size, group_size))
 
@@ -81,14 +80,4 @@ def _check_format(dtype: str, num_bits: int, group_size: int) -> None:
     if group_size < 1 or group_size * num_bits % 32:
         raise UnsupportedError(
             f"group size {group_size} does not fill 32-bit words: choose a multiple of {32 // num_bits}"
-        )
-
-
-def _check_array(name: str, array: npt.NDArray[Any], dtype: type, shape: tuple[int, ...], written: bool) -> None:
-    """The kernels take addresses: what does not fit would be read or written out of bounds."""
-    flags = array.flags
-    if array.dtype != dtype or array.shape != shape or not flags.c_contiguous or (written and not flags.writeable):
-        raise ValueError(
-            f"{name} must be {'writable and ' if written else ''}C-contiguous {dtype.__name__} {shape}, "
-            f"not {array.dtype} {array.shape}"
         )

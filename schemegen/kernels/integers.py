@@ -68,6 +68,16 @@ def recode_int(weights: Bits, dtype: str, num_bits: int, group_size: int, packed
     return int(_torch(num_bits).recode_int(weights, dtype, num_bits, group_size, packed, scales))
 
 
+def decode_int(packed: Bits, dtype: str, num_bits: int, group_size: int, scales: Bits, weights_out: Bits) -> None:
+    """Fill weights_out with code times scale."""
+    if is_fused(num_bits, group_size):
+        from schemegen.kernels import cpu
+
+        cpu.decode_int(packed, dtype, num_bits, group_size, scales, weights_out)
+    else:
+        _torch(num_bits).decode_int(packed, dtype, num_bits, group_size, scales, weights_out)
+
+
 def _torch(num_bits: int) -> Any:
     if fault := torch_fault():
         raise UnsupportedError(f"INT{num_bits} is computed with torch, which {fault}")

@@ -10,8 +10,9 @@ from schemegen.formats import Piece, pieces
 from schemegen.planner import checks
 from schemegen.planner.decide import Decision, decide, matrices
 from schemegen.planner.layout import Block, lay_out
-from schemegen.planner.model import Action, Output, Plan, PlannedTensor, Source
+from schemegen.planner.model import Plan
 from schemegen.planner.rules import ResolvedRule
+from schemegen.planner.tensors import Action, Output, PlannedTensor, Source
 from schemegen.scheme import Scheme
 
 
@@ -27,7 +28,15 @@ def make_plan(
     notes = tuple(checks.notes(architecture, checkpoint, rules, decisions))
     files = tuple(shard.name for shard in checkpoint.shards)
     return Plan(
-        checkpoint.model_id, checkpoint.revision, architecture.name, scheme, tuple(rules), files, tensors, notes
+        checkpoint.model_id,
+        checkpoint.revision,
+        architecture.name,
+        scheme,
+        tuple(rules),
+        files,
+        tensors,
+        notes,
+        architecture.fusions,
     )
 
 

@@ -11,8 +11,8 @@ from schemegen.errors import PlanError
 from schemegen.formats import refuses
 from schemegen.planner.complete import expert_faults, layer_faults, name_faults
 from schemegen.planner.decide import Decision, matrices
-from schemegen.planner.model import PlannedTensor
 from schemegen.planner.rules import ResolvedRule
+from schemegen.planner.tensors import PlannedTensor
 from schemegen.scheme import Scheme
 
 _SHOWN = 8

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
 from typing import Final, NamedTuple
 
-from schemegen.planner.model import Action, Output, PlannedTensor
+from schemegen.formats import Piece, pieces, row_step
+from schemegen.planner.model import Plan
+from schemegen.planner.tensors import Output, PlannedTensor
+from schemegen.scheme import Format
 
 #: Source bytes of a chunk: small enough to stay in cache between read, arithmetic and digest.
 CHUNK_BYTES: Final = 8 << 20
@@ -42,15 +44,22 @@ class Chunk:
     spans: tuple[Span, ...]
 
 
-def chunks_of(tensor: PlannedTensor, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
-    """The chunks of one tensor, in source order."""
-    if tensor.action is Action.COPY:
+def plan_chunks(plan: Plan, tensor: PlannedTensor) -> Iterator[Chunk]:
+    """The chunks of one tensor of a plan, in source order."""
+    return chunks_of(tensor, None if tensor.format is None else plan.format_of(tensor), CHUNK_BYTES)
+
+
+def chunks_of(tensor: PlannedTensor, format: Format | None, chunk_bytes: int) -> Iterator[Chunk]:
+    """The chunks of one tensor, in source order; `format` is what it is quantized to."""
+    if format is None:
         return _copies(tensor, chunk_bytes)
-    rows, _ = tensor.matrix_shape
+    rows, columns = tensor.matrix_shape
     matrix_bytes = tensor.source.nbytes // tensor.matrices
     if matrix_bytes <= chunk_bytes:
         return _matrices(tensor, chunk_bytes // matrix_bytes)
-    return _row_blocks(tensor, max(1, chunk_bytes * rows // matrix_bytes))
+    together = row_step(format, tensor.source.dtype, rows, columns)
+    most = chunk_bytes * rows // matrix_bytes
+    return _row_blocks(tensor, format, max(together, most - most % together))
 
 
 def _copies(tensor: PlannedTensor, chunk_bytes: int) -> Iterator[Chunk]:
@@ -82,34 +91,31 @@ def _matrices(tensor: PlannedTensor, step: int) -> Iterator[Chunk]:
         )
 
 
-def _row_blocks(tensor: PlannedTensor, step: int) -> Iterator[Chunk]:
+def _row_blocks(tensor: PlannedTensor, format: Format, step: int) -> Iterator[Chunk]:
     """Blocks of at most `step` rows of one matrix after another."""
     rows, columns = tensor.matrix_shape
     row_bytes = tensor.source.nbytes // tensor.matrices // rows
+    stored = tuple(zip(pieces(format, tensor.source.dtype, rows, columns), tensor.pieces, strict=True))
     for matrix in range(tensor.matrices):
         for first in range(0, rows, step):
-            count = min(step, rows - first)
+            stop = min(first + step, rows)
             start = (matrix * rows + first) * row_bytes
             yield Chunk(
                 f"{tensor.name}@{start}",
                 tensor,
                 tensor.source.offset + start,
-                count * row_bytes,
-                (1, count, columns),
+                (stop - first) * row_bytes,
+                (1, stop - first, columns),
                 (matrix, first),
-                tuple(_row_span(piece, matrix, first, count, rows) for piece in tensor.pieces),
+                tuple(_row_span(piece, output, matrix, first, stop) for piece, output in stored),
             )
 
 
-def _row_span(piece: Output, matrix: int, first: int, count: int, rows: int) -> Span:
-    """The bytes of a piece that belong to a block of rows; a piece without rows goes with the first block."""
-    start = piece.offset + matrix * piece.nbytes
-    if is_by_row(piece, rows):
-        row_bytes = piece.nbytes // rows
-        return Span(piece.file, start + first * row_bytes, count * row_bytes)
-    return Span(piece.file, start, 0 if first else piece.nbytes)
-
-
-def is_by_row(piece: Output, rows: int) -> bool:
-    """Whether a piece has one row for each row of its matrix."""
-    return len(piece.shape) == 2 and piece.shape[0] == rows and prod(piece.shape) > 0
+def _row_span(piece: Piece, output: Output, matrix: int, first: int, stop: int) -> Span:
+    """The bytes of a piece that belong to rows `first` to `stop`; a piece of the whole goes with the first block."""
+    start = output.offset + matrix * output.nbytes
+    if not piece.per_rows:
+        return Span(output.file, start, 0 if first else output.nbytes)
+    before, after = piece.rows_before(first), piece.rows_before(stop)
+    row_bytes = output.nbytes // piece.shape[0]
+    return Span(output.file, start + before * row_bytes, (after - before) * row_bytes)

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from schemegen.backends.base import Weights
-from schemegen.errors import CheckpointError
 from schemegen.formats import DTYPE_BITS
 from schemegen.planner import Chunk, Output, Span
-from schemegen.planner.chunks import is_by_row
-from schemegen.positional import as_bytes, read_into
+from schemegen.positional import as_bytes
+from schemegen.runner.reading import fill
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,17 +85,7 @@ class Buffers:
         return as_bytes(self._write.take(nbytes))
 
     def _fill(self, view: memoryview, chunk: Chunk) -> None:
-        file = chunk.tensor.source.file
-        try:
-            got = read_into(self._sources[file], view, chunk.offset)
-        except OSError as error:
-            raise CheckpointError(
-                f"cannot read {file}: {error.strerror}; run the same command again to go on"
-            ) from error
-        if got < chunk.nbytes:
-            raise CheckpointError(
-                f"{file} ends early, within tensor {chunk.tensor.name}; the source changed under the run"
-            )
+        fill(self._sources, chunk.tensor, chunk.offset, view)
 
 
 class _Arena:
@@ -140,7 +129,7 @@ def _divided(items: Items, chunks: Sequence[Chunk], position: int) -> Iterator[t
 
 
 def _shaped(items: Items, piece: Output, span: Span, chunk: Chunk) -> Items:
-    count, rows, _ = chunk.shape
-    if is_by_row(piece, chunk.tensor.matrix_shape[0]):
-        return items.reshape(count, rows, -1)
-    return items.reshape(-1, *piece.shape) if span.nbytes else items
+    """[matrices, …] of whole matrices; of a block of rows [1, rows, …], or nothing where it has none."""
+    if span.nbytes == chunk.shape[0] * piece.nbytes:
+        return items.reshape(-1, *piece.shape)
+    return items.reshape(1, -1, *piece.shape[1:]) if span.nbytes else items

@@ -16,12 +16,14 @@ from schemegen.backends.guard import GuardedBackend
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.digests import digest
 from schemegen.errors import CheckpointError, OutputError
-from schemegen.planner import Plan, chunks_of
+from schemegen.formats import are_rows_alone
+from schemegen.planner import Plan, plan_chunks
 from schemegen.positional import allow_open_files, as_bytes
 from schemegen.progress import Progress, Silent
 from schemegen.runner.feed import Feed
 from schemegen.runner.journal import Journal
 from schemegen.runner.lanes import lanes
+from schemegen.runner.magnitudes import Magnitudes
 from schemegen.runner.worker import Memory, Outcome, Site, work
 from schemegen.writer import FileSink, data_bytes, header_of
 
@@ -46,15 +48,21 @@ def run(
     """Carry out the plan, or the units of it with the given indexes. Safe to interrupt and to repeat."""
     tensors = [t for unit in plan.units if units is None or unit.index in units for t in unit.tensors]
     with ExitStack() as opened:
-        memory = Memory(_opened(plan, checkpoint, opened))
+        sources = _opened(plan, checkpoint, opened)
+        memory = Memory(sources, Magnitudes(plan, sources))
         job = Job(plan, checkpoint, scratch, devices[0], devices, progress or Silent(), memory.read)
-        site = Site(backend, sink, journal, memory, job, Feed(c for tensor in tensors for c in chunks_of(tensor)))
+        chunks = (chunk for tensor in tensors for chunk in plan_chunks(plan, tensor))
+        site = Site(backend, sink, journal, memory, job, Feed(chunks, _batched(plan)))
         _create_shards(site)
         backend.prepare(job)
         job.progress.start("quantize", sum(tensor.source.nbytes for tensor in tensors))
         _work_off(site, jobs)
         job.progress.finish()
     return site.outcome
+
+
+def _batched(plan: Plan) -> set[str]:
+    return {name for name, format in plan.formats_used.items() if are_rows_alone(format)}
 
 
 def _create_shards(site: Site) -> None:

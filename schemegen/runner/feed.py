@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-from schemegen.planner import Action, Chunk
+from schemegen.planner import Chunk
 
 
 class Feed:
     """Chunks in plan order, each handed out once, to any thread."""
 
-    def __init__(self, chunks: Iterator[Chunk]) -> None:
-        self._chunks = chunks
+    def __init__(self, chunks: Iterator[Chunk], batched: Collection[str] = ()) -> None:
+        """`batched` are the formats whose chunks go together: no row of theirs depends on another."""
+        self._chunks, self._batched = chunks, batched
         self._next = next(chunks, None)
         self._lock = threading.Lock()
 
@@ -21,11 +22,14 @@ class Feed:
         with self._lock:
             taken: list[Chunk] = []
             room = most_bytes
-            while (chunk := self._next) is not None and (not taken or _fits(taken[0], chunk, room)):
+            while (chunk := self._next) is not None and (not taken or self._fits(taken[0], chunk, room)):
                 taken.append(chunk)
                 room -= chunk.nbytes
                 self._next = next(self._chunks, None)
             return tuple(taken)
+
+    def _fits(self, first: Chunk, chunk: Chunk, room: int) -> bool:
+        return chunk.nbytes <= room and first.tensor.format in self._batched and _kind(first) == _kind(chunk)
 
     def stop(self) -> None:
         """Hand out no more."""
@@ -33,10 +37,6 @@ class Feed:
             self._chunks, self._next = iter(()), None
 
 
-def _fits(first: Chunk, chunk: Chunk, room: int) -> bool:
-    return chunk.nbytes <= room and first.tensor.action is Action.QUANTIZE and _kind(first) == _kind(chunk)
-
-
 def _kind(chunk: Chunk) -> tuple[object, ...]:
     """What the chunks of a batch have in common: their rows are one matrix's."""
-    return chunk.tensor.action, chunk.tensor.format, chunk.tensor.source.dtype, chunk.shape[2]
+    return chunk.tensor.format, chunk.tensor.source.dtype, chunk.shape[2]

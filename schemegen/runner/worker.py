@@ -17,6 +17,7 @@ from schemegen.runner.buffers import Buffers
 from schemegen.runner.feed import Feed
 from schemegen.runner.journal import Journal
 from schemegen.runner.lanes import Lane
+from schemegen.runner.magnitudes import Magnitudes
 from schemegen.writer import FileSink
 
 if TYPE_CHECKING:
@@ -37,13 +38,15 @@ class Outcome:
 class Memory(threading.local):
     """Each thread's buffers for the open `sources`: a worker's own, or plain ones for whoever else reads."""
 
-    def __init__(self, sources: Mapping[str, int]) -> None:
+    def __init__(self, sources: Mapping[str, int], magnitudes: Magnitudes) -> None:
         self.sources = sources
         self.buffers = Buffers(sources)
+        self._magnitudes = magnitudes
 
     def read(self, *chunks: Chunk) -> Weights:
-        """Read into the calling thread's buffer."""
-        return self.buffers.weights(*chunks)
+        """Read into the calling thread's buffer; what a scale is made from beyond it comes along."""
+        shared = self._magnitudes.of(chunks[0])
+        return replace(self.buffers.weights(*chunks), shared=shared)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from schemegen.architectures.base import Part
-from schemegen.planner import Action, Plan
-from schemegen.planner.model import RoleTotals
+from schemegen.planner import Action, Plan, RoleTotals
 from schemegen.seal.patterns import Quantized
 
 

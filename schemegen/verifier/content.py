@@ -14,7 +14,7 @@ from schemegen.checkpoint.model import Checkpoint
 from schemegen.digests import digest
 from schemegen.errors import VerificationError
 from schemegen.manifest import Manifest, Tile
-from schemegen.planner import Action, Chunk, Plan, PlannedTensor, chunks_of
+from schemegen.planner import Action, Chunk, Plan, PlannedTensor, plan_chunks
 from schemegen.positional import MAX_JOBS
 from schemegen.progress import Progress
 from schemegen.verifier.buffers import Files, Memory, spans
@@ -61,7 +61,8 @@ def check_content(
     if source:
         starts = {file: header.start for file, header in headers.items()}
         comparison = Comparison(source.plan, outputs, sources, starts, findings)
-        comparisons = (_compare(chunk, comparison, tiles) for tensor in comparable for chunk in chunks_of(tensor))
+        chunks = (chunk for tensor in comparable for chunk in plan_chunks(source.plan, tensor))
+        comparisons = (_compare(chunk, comparison, tiles) for chunk in chunks)
     progress.start("verify", tiles.nbytes + sum(tensor.source.nbytes for tensor in comparable))
     _work_off(chain(comparisons, tiles.rest()), jobs, findings, progress)
     progress.finish()

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from schemegen.errors import UnsupportedError
-from schemegen.formats import DTYPE_BITS, group_of, storage_of
-from schemegen.kernels.floats import first_nonfinite
-from schemegen.planner import Action, Chunk, Plan
+from schemegen.codecs import Wrong, codec_of
+from schemegen.formats import DTYPE_BITS, pieces
+from schemegen.planner import Action, Chunk, Output, Plan, Span
 from schemegen.scheme import Format
 from schemegen.verifier.buffers import Files, Memory
 from schemegen.verifier.report import Findings
@@ -38,9 +37,14 @@ class Comparison:
         stored, witnessed = {}, 0
         for piece, span in zip(chunk.tensor.pieces, chunk.spans, strict=True):
             suffix = "" if chunk.tensor.action is Action.COPY else piece.suffix
-            offset = self._starts[span.file] + span.offset
-            stored[suffix] = self._outputs.fill(span.file, memory.take(f"stored {suffix}", span.nbytes), offset)
-            witnessed += witness(span.file, offset, stored[suffix])
+            # What belongs to a whole matrix goes with its first block of rows, and the others need it too.
+            needed = (
+                span if span.nbytes else Span(piece.file, piece.offset + chunk.first[0] * piece.nbytes, piece.nbytes)
+            )
+            offset = self._starts[needed.file] + needed.offset
+            stored[suffix] = self._outputs.fill(needed.file, memory.take(f"stored {suffix}", needed.nbytes), offset)
+            if span.nbytes:
+                witnessed += witness(span.file, offset, stored[suffix])
         first = chunk.spans[0]
         place = first.file, self._starts[first.file] + first.offset
         for fault in self._faults(chunk, source, stored):
@@ -50,10 +54,7 @@ class Comparison:
     def _faults(self, chunk: Chunk, source: memoryview, stored: Mapping[str, memoryview]) -> Iterator[str]:
         if chunk.tensor.action is Action.COPY:
             return _kept_faults(chunk, source, stored[""])
-        format = self._plan.format_of(chunk.tensor)
-        if storage_of(format) != "pack-quantized":
-            raise UnsupportedError(f"comparing storage {storage_of(format)} with a source is not offered yet")
-        return _packed_faults(chunk, format, source, stored)
+        return _quantized_faults(chunk, self._plan.format_of(chunk.tensor), source, stored)
 
 
 def _kept_faults(chunk: Chunk, source: memoryview, stored: memoryview) -> Iterator[str]:
@@ -66,36 +67,46 @@ def _kept_faults(chunk: Chunk, source: memoryview, stored: memoryview) -> Iterat
         yield f"tensor {chunk.tensor.name} is kept, but its byte {first} is not the source's"
 
 
-def _packed_faults(chunk: Chunk, format: Format, source: memoryview, stored: Mapping[str, memoryview]) -> Iterator[str]:
-    """At most one fault a piece: a shape, a scale that is no number, a code that the weight does not round to."""
+def _quantized_faults(
+    chunk: Chunk, format: Format, source: memoryview, stored: Mapping[str, memoryview]
+) -> Iterator[str]:
+    """Shapes that are not the matrix's, and at most one fault more: a scale that is no number, or a wrong code."""
     import numpy as np
 
-    from schemegen.kernels.integers import recode_int
+    dtype = chunk.tensor.source.dtype
+    weights = np.frombuffer(source, f"u{DTYPE_BITS[dtype] // 8}").reshape(chunk.shape)
+    items = {piece.suffix: _items(piece, stored[piece.suffix], chunk) for piece in chunk.tensor.pieces}
+    yield from _shape_faults(chunk, items.pop("weight_shape", None))
+    if wrong := codec_of(format).recode(weights, dtype, items):
+        yield f"{_place(chunk, format, wrong)} {wrong.fault}"
 
-    dtype, rows = chunk.tensor.source.dtype, chunk.shape[0] * chunk.shape[1]
-    group = group_of(format.weights, chunk.shape[2])
-    bits = np.dtype(f"u{DTYPE_BITS[dtype] // 8}")
-    weights = np.frombuffer(source, bits).reshape(rows, -1)
-    scales = np.frombuffer(stored["weight_scale"], bits).reshape(rows, -1)
-    packed = np.frombuffer(stored["weight_packed"], np.uint32).reshape(rows, -1)
-    shapes = np.frombuffer(stored["weight_shape"], "<i8").reshape(-1, 2)
+
+def _items(piece: Output, stored: memoryview, chunk: Chunk) -> Bits:
+    """[matrices, …] of whole matrices, or [1, rows, …] of a block of rows."""
+    import numpy as np
+
+    shape = piece.shape if len(stored) == chunk.shape[0] * piece.nbytes else (-1, *piece.shape[1:])
+    items = np.frombuffer(stored, f"u{DTYPE_BITS[piece.dtype] // 8}")
+    return items.reshape(chunk.shape[0], *shape)
+
+
+def _shape_faults(chunk: Chunk, shapes: Bits | None) -> Iterator[str]:
+    import numpy as np
+
+    if shapes is None:
+        return
     for matrix in np.flatnonzero((shapes != chunk.tensor.matrix_shape).any(axis=1)):
         module = chunk.tensor.modules[chunk.first[0] + int(matrix)]
-        yield f"{module}.weight_shape is {shapes[matrix].tolist()}, not {list(chunk.tensor.matrix_shape)}"
-    index = first_nonfinite(scales, dtype)
-    if index >= 0:
-        yield f"{_place(chunk, 'weight_scale', index, scales.shape[1])} is infinite or no number"
-        return
-    index = recode_int(weights, dtype, format.weights.num_bits, group, packed, scales)
-    if index >= 0:
-        yield (
-            f"{_place(chunk, 'weight_packed', index, weights.shape[1])} "
-            "is not the code that the source's weight rounds to under the stored scale"
-        )
+        found = shapes[matrix].view("<i8").tolist()
+        yield f"{module}.weight_shape is {found}, not {list(chunk.tensor.matrix_shape)}"
 
 
-def _place(chunk: Chunk, suffix: str, index: int, columns: int) -> str:
-    """The name of a stored tensor of the chunk and the position in it of a flat index over the chunk's rows."""
-    row, column = divmod(index, columns)
-    matrix, row = divmod(row, chunk.shape[1])
-    return f"{chunk.tensor.modules[chunk.first[0] + matrix]}.{suffix} at [{chunk.first[1] + row}, {column}]"
+def _place(chunk: Chunk, format: Format, wrong: Wrong) -> str:
+    """The name of a stored tensor of the chunk and the position in it."""
+    matrix, *place = wrong.place
+    rows, columns = chunk.tensor.matrix_shape
+    found = pieces(format, chunk.tensor.source.dtype, rows, columns)
+    piece = next(piece for piece in found if piece.suffix == wrong.suffix)
+    if piece.per_rows:
+        place[0] += piece.rows_before(chunk.first[1])
+    return f"{chunk.tensor.modules[chunk.first[0] + matrix]}.{wrong.suffix} at {place}"

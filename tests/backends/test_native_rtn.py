@@ -58,19 +58,16 @@ def test_other_widths_and_groups_are_for_torch(
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"type": "float", "num_bits": 8}, "pack-quantized only"),
-        ({"storage": "int-quantized"}, "pack-quantized only"),
-        ({"num_bits": 1}, "symmetric integers of 2 to 8 bits"),
-        ({"num_bits": 9}, "symmetric integers of 2 to 8 bits"),
-        ({"symmetric": False}, "symmetric integers of 2 to 8 bits"),
+        ({"num_bits": 1}, "integers of 2 to 8 bits"),
+        ({"num_bits": 9}, "integers of 2 to 8 bits"),
+        ({"storage": "marlin-24"}, "marlin-24"),
         ({"strategy": "tensor", "group_size": None}, "strategies group and channel"),
-        ({"narrow_range": True}, "narrow_range"),
-        ({"observer": "mse"}, "observer"),
+        ({"observer": "imatrix"}, "observer"),
         ({"actorder": "group"}, "actorder"),
         ({"scale_dtype": "float32"}, "scale_dtype"),
         (
-            {"storage": "pack-quantized", "input_activations": {"num_bits": 8, "strategy": "token", "dynamic": True}},
-            "weights only",
+            {"storage": "pack-quantized", "input_activations": {"num_bits": 8, "strategy": "tensor"}},
+            "static activations",
         ),
     ],
 )

@@ -6,6 +6,9 @@ import pytest
 
 from schemegen.architectures.base import Part, Role
 from schemegen.planner import Action, Chunk, Output, PlannedTensor, Source, chunks_of
+from schemegen.scheme import Format
+
+INT4 = Format.model_validate({"num_bits": 4, "group_size": 32})
 
 
 def experts(count: int, rows: int, columns: int) -> PlannedTensor:
@@ -30,7 +33,7 @@ def covered(chunks: list[Chunk]) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("chunk_bytes", [1, 100, 3000, 4096, 9000, 1 << 20])
 def test_every_byte_is_read_and_written_once(chunk_bytes: int) -> None:
     tensor = experts(5, 32, 64)
-    chunks = list(chunks_of(tensor, chunk_bytes))
+    chunks = list(chunks_of(tensor, INT4, chunk_bytes))
     assert len({chunk.key for chunk in chunks}) == len(chunks)
     at = tensor.source.offset
     for chunk in chunks:
@@ -48,7 +51,7 @@ def test_every_byte_is_read_and_written_once(chunk_bytes: int) -> None:
 
 
 def test_row_blocks_carry_pieces_without_rows_once() -> None:
-    chunks = list(chunks_of(experts(2, 32, 64), 1024))
+    chunks = list(chunks_of(experts(2, 32, 64), INT4, 1024))
     assert [chunk.spans[2].nbytes for chunk in chunks] == [16, 0, 0, 0, 16, 0, 0, 0]
     assert [chunk.first for chunk in chunks] == [(m, r) for m in range(2) for r in range(0, 32, 8)]
 
@@ -69,7 +72,7 @@ def test_a_kept_tensor_is_copied_in_pieces() -> None:
         1,
         (output,),
     )
-    assert [(c.offset, c.nbytes, c.spans[0].offset) for c in chunks_of(tensor, 40)] == [
+    assert [(c.offset, c.nbytes, c.spans[0].offset) for c in chunks_of(tensor, None, 40)] == [
         (60, 40, 8),
         (100, 40, 48),
         (140, 20, 88),

@@ -9,7 +9,7 @@ import pytest
 
 from schemegen.api import plan
 from schemegen.checkpoint.sample import write_sample
-from schemegen.planner import Action, Chunk, chunks_of
+from schemegen.planner import Action, Chunk, chunks_of, plan_chunks
 from schemegen.runner.feed import Feed
 
 SMALL = 4096
@@ -17,7 +17,13 @@ SMALL = 4096
 
 @pytest.fixture(scope="module")
 def chunks(sample_folder: Path) -> list[Chunk]:
-    return [chunk for tensor in plan("kimi-k2-int4", sample_folder).tensors for chunk in chunks_of(tensor, SMALL)]
+    made = plan("kimi-k2-int4", sample_folder)
+    formats = [None if tensor.format is None else made.format_of(tensor) for tensor in made.tensors]
+    return [
+        chunk
+        for tensor, format in zip(made.tensors, formats, strict=True)
+        for chunk in chunks_of(tensor, format, SMALL)
+    ]
 
 
 def drained(feed: Feed, most_bytes: int) -> list[tuple[Chunk, ...]]:
@@ -30,7 +36,7 @@ def test_without_room_chunks_come_one_by_one_in_order(chunks: list[Chunk]) -> No
 
 @pytest.mark.parametrize("room", [1, 2 * SMALL, 5 * SMALL, 10**9])
 def test_batches_hold_what_goes_together_within_the_room(chunks: list[Chunk], room: int) -> None:
-    batches = drained(Feed(iter(chunks)), room)
+    batches = drained(Feed(iter(chunks), {"int4"}), room)
     assert [chunk for batch in batches for chunk in batch] == chunks
     for batch in batches:
         kinds = {(c.tensor.action, c.tensor.format, c.tensor.source.dtype, c.shape[2]) for c in batch}
@@ -42,8 +48,9 @@ def test_batches_hold_what_goes_together_within_the_room(chunks: list[Chunk], ro
 
 def test_a_batch_reaches_over_the_tensors_of_experts_that_are_stored_alone(tmp_path: Path) -> None:
     write_sample("qwen3.6-moe", tmp_path, experts="separate")
-    chunks = (chunk for tensor in plan("kimi-k2-int4", tmp_path).tensors for chunk in chunks_of(tensor))
-    batches = drained(Feed(chunks), 10**9)
+    made = plan("kimi-k2-int4", tmp_path)
+    chunks = (chunk for tensor in made.tensors for chunk in plan_chunks(made, tensor))
+    batches = drained(Feed(chunks, made.formats_used), 10**9)
     assert max(len({chunk.tensor.name for chunk in batch}) for batch in batches) > 1
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +13,7 @@ import schemegen
 from schemegen.backends.native_rtn import NativeRtn
 from schemegen.checkpoint.sample import write_sample
 from schemegen.errors import CheckpointError, OutputError
-from schemegen.planner import Action, chunks_of
+from schemegen.planner import Action
 from schemegen.scheme import Scheme
 
 torch = pytest.importorskip("torch")
@@ -42,8 +41,7 @@ def applied(chosen: Scheme, source: Path, output: Path, device: str) -> dict[str
 @pytest.fixture
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of a few rows, so that batches hold several, and of row blocks too."""
-    cut = functools.partial(chunks_of, chunk_bytes=3000)
-    monkeypatch.setattr("schemegen.runner.execute.chunks_of", cut)
+    monkeypatch.setattr("schemegen.planner.chunks.CHUNK_BYTES", 3000)
     monkeypatch.setattr("schemegen.runner.lanes.BATCH_BYTES", 20_000)
 
 

@@ -226,9 +226,9 @@ def test_texts_that_are_no_json_object(
     ("suffix", "offset", "raw", "finding"),
     [
         ("weight_packed", 4 * 33, None, f"{EXPERT}.weight_packed at [1, "),
-        ("weight_scale", 2 * 9, b"\x80\x7f", f"{EXPERT}.weight_scale at [1, 1] is infinite or no number"),
-        ("weight_scale", 2 * 9, b"\xc0\x7f", f"{EXPERT}.weight_scale at [1, 1] is infinite or no number"),
-        ("weight_scale", 2 * 9, b"\x00\x00", f"{EXPERT}.weight_packed at [1, 32] is not the code"),
+        ("weight_scale", 2 * 9, b"\x80\x7f", f"{EXPERT}.weight_scale at [1, 1] is zero, infinite or no number"),
+        ("weight_scale", 2 * 9, b"\xc0\x7f", f"{EXPERT}.weight_scale at [1, 1] is zero, infinite or no number"),
+        ("weight_scale", 2 * 9, b"\x00\x00", f"{EXPERT}.weight_scale at [1, 1] is zero, infinite or no number"),
         ("weight_shape", 0, struct.pack("<2q", 256, 64), f"{EXPERT}.weight_shape is [256, 64], not [64, 256]"),
     ],
 )
@@ -577,7 +577,7 @@ def test_other_source_dtypes_round_to_their_codes(tmp_path: Path, verify: Verify
 def test_large_matrices_are_compared_in_blocks_of_rows(
     tmp_path: Path, findings: Findings, forge: Forge, monkeypatch: pytest.MonkeyPatch, sample_folder: Path
 ) -> None:
-    monkeypatch.setattr(chunks.chunks_of, "__defaults__", (4096,))
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 4096)
     schemegen.apply("kimi-k2-int4", sample_folder, tmp_path / "out")
     assert findings(tmp_path / "out", sample_folder) == []
     path, tensor = stored(tmp_path / "out", f"{EXPERT}.weight_packed")

@@ -25,7 +25,7 @@ from schemegen.checkpoint.model import Checkpoint
 from schemegen.checkpoint.sample import write_sample
 from schemegen.formats import DTYPE_BITS
 from schemegen.planner import Chunk, make_plan, resolve_rules
-from schemegen.planner.model import Output
+from schemegen.planner.tensors import Output
 from schemegen.progress import Silent
 
 MakeJob = Callable[..., Job]

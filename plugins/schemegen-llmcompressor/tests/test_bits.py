@@ -21,7 +21,7 @@ from schemegen.backends.native_rtn import NativeRtn
 from schemegen.checkpoint.sample import write_sample
 from schemegen.formats import DTYPE_BITS
 from schemegen.planner import Chunk, chunks_of
-from schemegen.planner.model import Output
+from schemegen.planner.tensors import Output
 
 MakeJob = Callable[..., Job]
 Experts = Literal["fused", "separate"]
@@ -118,7 +118,7 @@ def _filled(guest: Backend, job: Job) -> dict[str, bytes]:
     guest.prepare(job)
     found: dict[str, bytes] = {}
     for tensor in job.plan.tensors:
-        for chunk in chunks_of(tensor, 1 << 16) if tensor.format else ():
+        for chunk in chunks_of(tensor, job.plan.format_of(tensor), 1 << 16) if tensor.format else ():
             out = {piece.name.rpartition(".")[2]: _buffer(chunk, piece) for piece in tensor.pieces[:2]}
             guest.quantize_chunk(job, chunk, out)
             for number in range(chunk.shape[0]):

@@ -19,7 +19,7 @@ import schemegen
 from schemegen import CheckpointError, OutputError, Plan, PluginError
 from schemegen.backends.base import Job
 from schemegen.checkpoint.sample import write_sample
-from schemegen.planner.model import Output
+from schemegen.planner.tensors import Output
 
 MakeJob = Callable[..., Job]
 Change = Callable[[Output], Output | None]

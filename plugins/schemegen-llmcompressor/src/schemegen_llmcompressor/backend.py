@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from schemegen import Backend, Buffers
 from schemegen.backends.base import Job, Needs, nonfinite
-from schemegen.formats import plain_integer_fault
+from schemegen.formats import MINMAX, observer_of, rounding_fault, storage_of
 from schemegen.kernels.floats import first_nonfinite
 from schemegen_llmcompressor.faults import BACKEND, fault
 from schemegen_llmcompressor.layouts import check_layouts
@@ -35,7 +35,13 @@ class LlmCompressorRtn(Backend):
 
     def refuses(self, format: Format) -> str | None:
         """Why model_free_ptq has no such result, or None."""
-        return plain_integer_fault(format)
+        if fault := rounding_fault(format):
+            return fault
+        weights = format.weights
+        plain = storage_of(format) == "pack-quantized" and weights.symmetric and format.input_activations is None
+        if plain and not weights.narrow_range and observer_of(weights) == MINMAX:
+            return None
+        return "offers symmetric pack-quantized integers by their extremes only"
 
     def needs(self, plan: Plan) -> Needs:
         """Room for all quantized tensors once more; UnsupportedError for an unknown layout."""

@@ -8,7 +8,7 @@ from schemegen import UnsupportedError
 
 if TYPE_CHECKING:
     from schemegen.planner import Plan
-    from schemegen.planner.model import PlannedTensor
+    from schemegen.planner.tensors import PlannedTensor
 
 _STACKS: Final = {"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}
 

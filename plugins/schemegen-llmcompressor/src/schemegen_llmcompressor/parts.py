@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from schemegen.planner import Plan
-    from schemegen.planner.model import Output, PlannedTensor
+    from schemegen.planner.tensors import Output, PlannedTensor
 
 #: Source bytes of a part, unless one tensor is larger: llm-compressor holds a part in memory as a whole.
 PART_BYTES: Final = 512 << 20

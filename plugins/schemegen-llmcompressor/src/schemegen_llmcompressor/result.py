@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from schemegen import Buffers, CheckpointError
 from schemegen.checkpoint.headers import read_header
 from schemegen.checkpoint.reading import opened
-from schemegen.planner.chunks import is_by_row
 from schemegen.positional import as_bytes, read_into
 from schemegen_llmcompressor.faults import fault
 from schemegen_llmcompressor.parts import Part
@@ -17,7 +16,7 @@ from schemegen_llmcompressor.parts import Part
 if TYPE_CHECKING:
     from schemegen.checkpoint.model import TensorHeader
     from schemegen.planner import Chunk
-    from schemegen.planner.model import Output
+    from schemegen.planner.tensors import Output
 
 _NAMED: Final = 3
 
@@ -40,14 +39,15 @@ class Result:
         each = len(tensor.pieces)
         with opened(self._folder / self._headers[tensor.outputs[0].name].shard) as fd:
             for number in range(chunk.shape[0]):
-                for output in tensor.outputs[(first + number) * each : (first + number + 1) * each]:
+                outputs = tensor.outputs[(first + number) * each : (first + number + 1) * each]
+                for output, piece, span in zip(outputs, tensor.pieces, chunk.spans, strict=True):
                     block = out.get(output.suffix)
                     if block is not None and block.size:
-                        self._read(fd, output, chunk, as_bytes(block[number]))
+                        # Of a block of rows, what lies before it; of whole matrices nothing.
+                        skipped = span.offset - piece.offset - first * piece.nbytes
+                        self._read(fd, output, skipped, as_bytes(block[number]))
 
-    def _read(self, fd: int, output: Output, chunk: Chunk, view: memoryview) -> None:
-        rows, row = chunk.tensor.matrix_shape[0], chunk.first[1]
-        skipped = row * output.nbytes // rows if is_by_row(output, rows) else 0
+    def _read(self, fd: int, output: Output, skipped: int, view: memoryview) -> None:
         if read_into(fd, view, self._headers[output.name].offset + skipped) < len(view):
             raise fault(f"{self._folder} became shorter under the run; run again with --restart")
 

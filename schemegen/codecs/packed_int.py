@@ -1,0 +1,72 @@
+"""pack-quantized: integers of 2 to 8 bits in 32-bit words, a scale a group or a row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from schemegen.codecs.base import Codec, Wrong
+from schemegen.codecs.places import place_of, unusable_scale
+from schemegen.formats import group_of
+from schemegen.kernels.integers import decode_int, is_fused, quantize_int, recode_int
+
+if TYPE_CHECKING:
+    from schemegen.codecs.base import Floats, Items, Stored
+
+
+class PackedInt(Codec):
+    """Symmetric integers: fused kernels for INT4 and INT8, torch for the other widths."""
+
+    def needs_torch(self, dtype: str | None = None, columns: int | None = None) -> bool:
+        """Whether no fused kernel takes this width and group size."""
+        return not is_fused(self.weights.num_bits, self._group(columns))
+
+    def warm_up(self, dtype: str, columns: int) -> None:
+        """Load or compile the kernel, if there is one."""
+        if not self.needs_torch(dtype, columns):
+            from schemegen.kernels.cpu import warm_up
+
+            warm_up(dtype, self.weights.num_bits, group_of(self.weights, columns))
+
+    def encode(self, weights: Items, dtype: str, out: Stored, shared: Floats | None = None, device: str = "cpu") -> int:
+        """Fill weight_packed and weight_scale."""
+        return quantize_int(
+            _rows(weights),
+            dtype,
+            self.weights.num_bits,
+            group_of(self.weights, weights.shape[-1]),
+            _rows(out["weight_packed"]),
+            _rows(out["weight_scale"]),
+            device,
+        )
+
+    def recode(self, weights: Items, dtype: str, stored: Stored) -> Wrong | None:
+        """A scale that is no number, or the first code that is not its weight's."""
+        if wrong := unusable_scale(stored["weight_scale"], dtype):
+            return wrong
+        index = recode_int(
+            _rows(weights),
+            dtype,
+            self.weights.num_bits,
+            group_of(self.weights, weights.shape[-1]),
+            _rows(stored["weight_packed"]),
+            _rows(stored["weight_scale"]),
+        )
+        return None if index < 0 else place_of("weight_packed", index, weights.shape)
+
+    def decode(self, stored: Stored, dtype: str, weights_out: Items) -> None:
+        """Code times scale, rounded to the dtype."""
+        decode_int(
+            _rows(stored["weight_packed"]),
+            dtype,
+            self.weights.num_bits,
+            group_of(self.weights, weights_out.shape[-1]),
+            _rows(stored["weight_scale"]),
+            _rows(weights_out),
+        )
+
+    def _group(self, columns: int | None) -> int | None:
+        return self.weights.group_size if columns is None else group_of(self.weights, columns)
+
+
+def _rows(items: Items) -> Items:
+    return items.reshape(-1, items.shape[-1])

@@ -1,0 +1,50 @@
+"""Counts and bytes of a plan, whole and by part and role."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+from typing import NamedTuple
+
+from schemegen.architectures.base import Part, Role
+from schemegen.planner.tensors import Action, PlannedTensor
+
+
+class RoleTotals(NamedTuple):
+    """Sums over the tensors of one part and role."""
+
+    part: Part
+    role: Role
+    action: Action
+    format: str | None
+    tensors_in: int
+    tensors_out: int
+    parameters: int
+    bytes_in: int
+    bytes_out: int
+
+
+class Totals(NamedTuple):
+    """Sums over the plan; bytes are those of tensors, without file headers."""
+
+    tensors_in: int
+    tensors_out: int
+    bytes_in: int
+    bytes_out: int
+    by_role: tuple[RoleTotals, ...]
+
+
+def totals_of(tensors: Iterable[PlannedTensor]) -> Totals:
+    """Sums over the tensors."""
+    sums: dict[tuple[Part, Role, Action, str | None], list[int]] = {}
+    for tensor in tensors:
+        row = sums.setdefault((tensor.part, tensor.role, tensor.action, tensor.format), [0] * 5)
+        added = (1, len(tensor.outputs), prod(tensor.source.shape), tensor.source.nbytes, tensor.nbytes)
+        row[:] = [old + new for old, new in zip(row, added, strict=True)]
+    by_role = tuple(RoleTotals(*key, *row) for key, row in sorted(sums.items(), key=lambda item: _order(item[0])))
+    tensors_in, tensors_out, _, bytes_in, bytes_out = (sum(column) for column in zip(*sums.values(), strict=True))
+    return Totals(tensors_in, tensors_out, bytes_in, bytes_out, by_role)
+
+
+def _order(key: tuple[Part, Role, Action, str | None]) -> tuple[int, int, str]:
+    return list(Part).index(key[0]), list(Role).index(key[1]), key[2]
