@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SAMPLE := sample:qwen3.6-moe
-SCHEMES ?= kimi-k2-int4 kimi-k2-int4+keep-mtp
+SCHEMES ?=
 PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 
 # Stamps: an environment is installed again only when what it is made from has changed.
@@ -18,8 +18,8 @@ ENGINES_PYTHON := PYTHONPATH=.:tests_engines/hooks $(ENGINES)/bin/python
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-engines lint format bench bench-backends bench-quality bench-hub bench-gpu bench-kill \
-	bench-full-disk clean
+.PHONY: help demo test test-engines lint format bench bench-backends bench-schemes bench-formats bench-quality bench-hub \
+	bench-gpu bench-kill bench-full-disk clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -52,7 +52,13 @@ bench: $(DEV) ## measure the claims side by side, print ratios
 bench-backends: $(DEV) ## every backend on the same checkpoint: bits, time, memory
 	$(BIN)/python -m bench.backends --peer-python $(BIN)/python
 
-bench-quality: $(ENGINES_DONE) ## YARDSTICK=DIR: what SCHEMES cost on a small trained checkpoint: divergence, drafts
+bench-schemes: $(DEV) ## every built-in scheme on small checkpoints: bytes, verify, who else computes the bits
+	$(BIN)/python -m bench.accept
+
+bench-formats: $(DEV) ## every format on 3.3 GB, native against llm-compressor: seconds, memory, bits (an hour)
+	$(BIN)/python -m bench.formats --peer-python $(BIN)/python
+
+bench-quality: $(ENGINES_DONE) ## YARDSTICK=DIR: what SCHEMES, or all, cost on a small trained checkpoint
 	$(ENGINES_PYTHON) -m bench.quality --yardstick $(YARDSTICK) $(SCHEMES)
 
 bench-hub: $(DEV) ## what a model on the Hub costs, killed downloads, the sentence for each error

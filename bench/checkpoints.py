@@ -51,13 +51,20 @@ RECIPES = {
     "sparse-full": Recipe(FULL, FULL_SHARDS, sparse=True, float_total=True),
 }
 
+NUMBERED = "big-shard-N (GB), wide-experts-N"
+
 
 def recipe(name: str) -> Recipe:
-    """The recipe of a name; `big-shard-N` is one shard of N GB of fused experts, without an MTP block."""
+    """The recipe of a name.
+
+    `big-shard-N` is one shard of N GB of fused experts, without an MTP block; `wide-experts-N` is wide-3g of N experts.
+    """
     if name.startswith("big-shard-"):
         return _big_shard(float(name.removeprefix("big-shard-")))
+    if name.startswith("wide-experts-"):
+        return Recipe(replace(WIDE, experts=int(name.removeprefix("wide-experts-"))), 4)
     if name not in RECIPES:
-        raise SystemExit(f"no checkpoint named {name!r}; choose from {', '.join(sorted(RECIPES))}, big-shard-N")
+        raise SystemExit(f"no checkpoint named {name!r}; choose from {', '.join(sorted(RECIPES))}, {NUMBERED}")
     return RECIPES[name]
 
 
@@ -93,7 +100,7 @@ def check_full(chosen: Recipe) -> None:
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("name", help=f"{', '.join(RECIPES)}, or big-shard-N (N in GB)")
+    parser.add_argument("name", help=f"{', '.join(RECIPES)}, {NUMBERED}")
     parser.add_argument("folder", type=Path)
     chosen = parser.parse_args()
     build(chosen.name, chosen.folder)

@@ -50,7 +50,8 @@ def awkward_groups(dtype: str) -> Bits:
         1e-3 * alternating + 100 * one,
         tiny * ramp,
         np.where(ramp % 2, -tiny, -0.0),
-        top * alternating,
+        # Half of it: between the least and the largest of a group the distance has to be a number too.
+        top / 2 * alternating,
         top * one - 1e-2 * alternating,
         (ramp - 15) / 2.0,
         np.where(ramp == 0, -7.5, (ramp % 15) / 2.0),

@@ -42,7 +42,7 @@ class Workspace:
         """Exit with a message unless the disk holds the missing checkpoints and `scratch` GB of outputs."""
         self.root.mkdir(parents=True, exist_ok=True)
         missing = [name for name in checkpoints if not (self.root / name).exists()]
-        needed = scratch + sum(CHECKPOINTS[name] for name in missing)
+        needed = scratch + sum(CHECKPOINTS.get(name, 3.4) for name in missing)
         free = shutil.disk_usage(self.root).free / GIGABYTE
         if free < needed:
             raise SystemExit(f"{self.root} has {free:.1f} GB free and this needs {needed:.1f} GB; name another --work")

@@ -9,12 +9,13 @@ from typing import Final, Literal, TypeVar
 
 from schemegen.architectures.base import Architecture
 from schemegen.backends.guard import GuardedBackend
+from schemegen.backends.offers import check_offers
 from schemegen.catalog import Catalog, load_catalog
 from schemegen.checkpoint import open_checkpoint
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.checkpoint.quantized import refuse_quantized
-from schemegen.engines import declare, serve_command
-from schemegen.errors import OutputError, PluginError, UnsupportedError
+from schemegen.engines import declare, engine_notes, serve_command
+from schemegen.errors import OutputError
 from schemegen.inspection import Inspection, look_at
 from schemegen.manifest import Manifest, read_manifest
 from schemegen.planner import Plan, make_plan, resolve_rules
@@ -25,7 +26,7 @@ from schemegen.registry import Registry
 from schemegen.runner.asked import devices_of, revision_of, workers_of
 from schemegen.runner.place import settled
 from schemegen.runner.produce import Order, Produced, produce
-from schemegen.scheme import Format, Scheme
+from schemegen.scheme import Scheme
 from schemegen.seal import argument, base_model_id, default_name, hub_id
 from schemegen.verifier import Report, check_source_headers, verify_folder
 from schemegen.verifier.against import source_of
@@ -175,7 +176,7 @@ def _planned(
     architecture = catalog.architecture_of(checkpoint.config)
     planned = make_plan(checkpoint, architecture, found, rules)
     declare(planned, architecture)
-    return planned, architecture
+    return replace(planned, notes=planned.notes + engine_notes(planned, architecture)), architecture
 
 
 def _command(
@@ -206,26 +207,9 @@ def _word(registry: Registry[_Model], found: _Model) -> str:
 
 
 def _check_backends(catalog: Catalog, plan: Plan, chosen: GuardedBackend | None = None) -> None:
-    """UnsupportedError for a format that `chosen` refuses, the others asked for the advice alone; else that all do."""
-    for name, found in plan.formats_used.items():
-        if chosen is not None and chosen.refuses(found) is None:
-            continue
-        reasons = {backend: _refusal(catalog.backend(backend), found) for backend in catalog.backends.names()}
-        takers = [backend for backend, reason in reasons.items() if reason is None]
-        if not takers:
-            why = "; ".join(f"{backend} {reason}" for backend, reason in reasons.items())
-            raise UnsupportedError(f"no backend takes format {name!r} of scheme {plan.scheme.name}: {why}")
-        if chosen is not None:
-            reason = f"it {reasons[chosen.name]}; choose one that takes it: {', '.join(takers)}"
-            raise UnsupportedError(f"backend {chosen.name} refuses format {name!r}: {reason}")
-
-
-def _refusal(backend: GuardedBackend, found: Format) -> str | None:
-    """Why a backend does not take a format; a broken one does not, and keeps no other from it."""
-    try:
-        return backend.refuses(found)
-    except PluginError as error:
-        return str(error)
+    """Refuse what `chosen` cannot compute or, where none is, no backend."""
+    backends = [catalog.backend(name) for name in catalog.backends.names()]
+    check_offers(plan, backends, chosen, catalog.notes)
 
 
 def _replanned(manifest: Manifest, checkpoint: Checkpoint) -> tuple[Plan, Architecture]:

@@ -14,9 +14,11 @@ from pydantic import ValidationError
 
 from schemegen.errors import SchemeFault, SchemeFileError
 from schemegen.policy import Policy, Rule
-from schemegen.scheme import Format, Quantization, Scheme
+from schemegen.scheme import Calibration, Format, Quantization, Scheme
 
 MAX_BYTES: Final = 1 << 20
+#: Whose fields are near a misspelt one.
+_MODELS: Final = (Scheme, Format, Quantization, Calibration, Policy, Rule)
 _Model = TypeVar("_Model", Scheme, Policy)
 
 
@@ -133,6 +135,6 @@ def _field(place: tuple[str | int, ...]) -> str:
 
 
 def _unknown_field(name: str) -> str:
-    known = [field for model in (Scheme, Format, Quantization, Policy, Rule) for field in model.model_fields]
+    known = [field for model in _MODELS for field in model.model_fields]
     near = difflib.get_close_matches(name, known, n=1)
     return "unknown field" + (f"; did you mean {near[0]}?" if near else "; take it out")

@@ -4,13 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from schemegen.policy import Line, Name, PolicyEntry, Rule, StrictModel, as_entries
 
 Strategy = Literal["tensor", "channel", "group", "block", "tensor_group", "token", "attn_head"]
+DtypeName = Annotated[
+    Literal["float8_e4m3fn", "uint8", "int8", "bfloat16", "float16", "float32"],
+    BeforeValidator(lambda value: value.removeprefix("torch.") if isinstance(value, str) else value),
+]
+"""torch's name of a dtype, with or without `torch.` in front, as published configs have it."""
+
+#: What a scheme says of itself that changes no byte of a tensor, and may be mended without making outputs stale.
+_REMARKS: Final = frozenset({"served_by"})
 
 
 class Quantization(StrictModel):
@@ -29,8 +45,8 @@ class Quantization(StrictModel):
     actorder: Literal["static", "weight", "group", "dynamic"] | None = None
     observer: str | None = "minmax"
     observer_kwargs: dict[str, Any] = Field(default_factory=dict)
-    scale_dtype: str | None = None
-    zp_dtype: str | None = None
+    scale_dtype: DtypeName | None = None
+    zp_dtype: DtypeName | None = None
     narrow_range: bool = False
 
     @model_validator(mode="before")
@@ -75,16 +91,57 @@ class Format(StrictModel):
         return {"weights": {key: value for key, value in data.items() if key not in apart}, **apart}
 
 
+class Method(BaseModel):
+    """How stored values are computed: a name, and beside it the options of the backend that offers the method.
+
+    In files it is the name alone, or a mapping. Options are the backend's to validate, once one is chosen.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow", strict=True, allow_inf_nan=False)
+
+    name: Name
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, data: Any) -> Any:
+        return {"name": data} if isinstance(data, str) else data
+
+    @model_serializer
+    def _shortest(self) -> str | dict[str, Any]:
+        return {"name": self.name, **self.options} if self.options else self.name
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options by name, as written."""
+        return dict(self.model_extra or {})
+
+
+class Calibration(StrictModel):
+    """The data that a calibrated method looks at: a dataset by Hub id or path, how many texts, how many tokens each."""
+
+    dataset: Line
+    split: Line | None = None
+    num_samples: Annotated[int, Field(ge=1)] = 512
+    max_length: Annotated[int, Field(ge=1)] = 2048
+    seed: int = 0
+
+
 class Scheme(StrictModel):
-    """A named scheme: formats by name, the policy that hands them out, and the method that computes them."""
+    """A named scheme: formats by name, the policy that hands them out, and the method that computes them.
+
+    `served_by` says by engine what is known of serving it: hardware, kernels, what was tried.
+    """
 
     schema_version: Literal[1]
     name: Name
     summary: Line
     reference: Line | None = None
+    served_by: dict[Name, Line] = Field(default_factory=dict)
     formats: Annotated[dict[Name, Format], Field(min_length=1)]
     policy: tuple[PolicyEntry, ...]
-    method: Literal["rtn"] = "rtn"
+    method: Method = Method(name="rtn")
+    calibration: Calibration | None = None
+    kv_cache: Quantization | None = None
 
     @field_validator("policy", mode="before")
     @classmethod
@@ -118,7 +175,8 @@ class Scheme(StrictModel):
     def digest(self) -> str:
         """SHA-256 of the scheme as canonical JSON: equal for equal content, whatever the file's layout.
 
-        Defaults are left out, so that a field a later version adds does not change it.
+        Defaults are left out, so that a field a later version adds does not change it, and so are remarks on engines.
         """
-        text = json.dumps(self.model_dump(mode="json", exclude_defaults=True), sort_keys=True, separators=(",", ":"))
+        content = self.model_dump(mode="json", exclude_defaults=True, exclude=set(_REMARKS))
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()

@@ -412,7 +412,7 @@ def test_two_architectures_may_not_claim_one_model_type(sample_folder: Path, mon
 
 def test_what_apply_would_refuse_is_refused_by_plan(sample_folder: Path) -> None:
     kimi = json.loads(schemegen.plan(KIMI, sample_folder).scheme.model_dump_json())
-    float8 = {"weights": {"num_bits": 8, "type": "int", "strategy": "channel", "observer": "mse"}}
+    float8 = {"weights": {"num_bits": 8, "type": "int", "strategy": "channel", "observer": "histogram"}}
     with pytest.raises(UnsupportedError, match=r"no backend takes format 'int4'.*observer"):
         schemegen.plan(schemegen.Scheme.model_validate(kimi | {"formats": {"int4": float8}}), sample_folder)
     rules = [{"role": "router", "use": "int4"}]
@@ -445,7 +445,7 @@ def test_backends_that_nobody_chose_are_asked_for_advice_alone(
     schemegen.apply(KIMI, sample_folder, tmp_path / "out")
     assert guest.asked == 0
     kimi = json.loads(schemegen.plan(KIMI, sample_folder).scheme.model_dump_json())
-    weights = kimi["formats"]["int4"]["weights"] | {"observer": "mse"}
+    weights = kimi["formats"]["int4"]["weights"] | {"observer": "histogram"}
     scheme = schemegen.Scheme.model_validate(kimi | {"formats": {"int4": {"weights": weights}}})
     assert schemegen.plan(scheme, sample_folder).formats_used
     message = r"^backend native-rtn refuses format 'int4': it .*observer.*; choose one that takes it: guest$"

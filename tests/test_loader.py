@@ -52,6 +52,23 @@ def test_all_faults_of_a_file_stand_in_one_error_as_file_field_message(tmp_path:
     assert all(line.startswith(f"{path}: ") for line in str(caught.value).splitlines())
 
 
+@pytest.mark.parametrize(
+    ("line", "field", "message"),
+    [
+        ("served_bye: {vllm: Marlin}", "served_bye", "unknown field; did you mean served_by?"),
+        ("calibration: {dataset: d, num_sample: 3}", "calibration.num_sample", "unknown field; did you mean"),
+        ("method: {dampening: 0.1}", "method.name", "field required"),
+        ("kv_cache: {num_bits: 8, scale_dtype: e8m0}", "kv_cache.scale_dtype", "input should be 'float8_e4m3fn', "),
+    ],
+)
+def test_fields_beside_formats_and_policy_are_strict_too(tmp_path: Path, line: str, field: str, message: str) -> None:
+    with pytest.raises(SchemeFileError) as caught:
+        load_scheme(write(tmp_path, f"{GOOD}{line}\n"))
+    (fault,) = caught.value.faults
+    assert fault.field == field
+    assert fault.message.startswith(message)
+
+
 def test_faults_of_rules_are_told_in_a_persons_words(tmp_path: Path) -> None:
     rules = """\
 policy:

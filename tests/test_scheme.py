@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 from pydantic import ValidationError
 
-from schemegen.scheme import Format, Quantization, Scheme
+from schemegen.data import schemes_folder
+from schemegen.loader import load_scheme
+from schemegen.scheme import DtypeName, Format, Quantization, Scheme
 
 INT4 = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32, "symmetric": True}
 
@@ -77,7 +80,15 @@ def test_field_names_and_values_are_those_of_compressed_tensors() -> None:
         ({"policy": [{"role": "routed_expert", "use": "int8"}]}, "int8 names no format"),
         ({"policy": [{"role": "expert", "use": "int4"}]}, "'expert' is no role"),
         ({"formats": {"a": INT4, "b": INT4}, "policy": [{"role": "*", "use": "default"}]}, "one format"),
-        ({"method": "gptq"}, "method"),
+        ({"method": "no method"}, "method"),
+        ({"method": {"dampening": 0.1}}, "name"),
+        ({"method": 3}, "method"),
+        ({"calibration": {"dataset": "d", "samples": 3}}, "samples"),
+        ({"calibration": {"num_samples": 3}}, "dataset"),
+        ({"calibration": {"dataset": "d", "num_samples": 0}}, "num_samples"),
+        ({"kv_cache": {"num_bits": 8, "kind": "float"}}, "kind"),
+        ({"served_by": {"vllm": "a\nb"}}, "one line without control characters"),
+        ({"served_by": {"v LLM": "a"}}, "served_by"),
         ({"code": "import os"}, "code"),
     ],
 )
@@ -92,6 +103,64 @@ def test_a_scheme_survives_json_and_its_digest_follows_content() -> None:
     assert again == first
     assert again.digest == first.digest
     assert scheme(summary="t").digest != scheme().digest
+
+
+def test_remarks_on_engines_are_no_part_of_the_digest() -> None:
+    told = scheme(served_by={"vllm": "Marlin"})
+    assert told.digest == scheme().digest
+    assert told.model_dump(mode="json")["served_by"] == {"vllm": "Marlin"}
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "options", "written"),
+    [
+        ("rtn", "rtn", {}, "rtn"),
+        ({"name": "rtn"}, "rtn", {}, "rtn"),
+        ({"name": "gptq", "dampening": 0.1}, "gptq", {"dampening": 0.1}, {"name": "gptq", "dampening": 0.1}),
+    ],
+)
+def test_a_method_is_a_name_or_a_mapping_with_options(given: Any, name: str, options: Any, written: Any) -> None:
+    found = scheme(method=given)
+    assert (found.method.name, found.method.options) == (name, options)
+    assert found.model_dump(mode="json")["method"] == written
+    assert Scheme.model_validate(found.model_dump(mode="json")) == found
+    assert (found.digest == scheme().digest) == (written == "rtn")
+
+
+def test_calibration_and_kv_cache_are_read() -> None:
+    cache = {"num_bits": 8, "type": "float", "strategy": "tensor"}
+    found = scheme(calibration={"dataset": "org/texts", "num_samples": 256}, kv_cache=cache)
+    assert found.calibration is not None
+    assert (found.calibration.dataset, found.calibration.num_samples) == ("org/texts", 256)
+    assert found.kv_cache == Quantization.model_validate(cache)
+    assert found.digest != scheme().digest
+    assert Scheme.model_validate(found.model_dump(mode="json")) == found
+
+
+def test_dtypes_are_torchs_names_with_or_without_the_module() -> None:
+    plain = {"num_bits": 4, "type": "float", "group_size": 32, "scale_dtype": "uint8"}
+    assert Quantization.model_validate(plain) == Quantization.model_validate({**plain, "scale_dtype": "torch.uint8"})
+    with pytest.raises(ValidationError, match="float8_e4m3fn"):
+        Quantization.model_validate({**plain, "scale_dtype": "e8m0"})
+
+
+def test_every_dtype_is_one_that_compressed_tensors_reads() -> None:
+    theirs = pytest.importorskip("compressed_tensors.quantization").QuantizationArgs
+    for name in get_args(get_args(DtypeName)[0]):
+        read = theirs.model_validate({"num_bits": 8, "type": "float", "strategy": "tensor", "scale_dtype": name})
+        assert str(read.scale_dtype) == f"torch.{name}"
+
+
+@pytest.mark.parametrize("path", sorted(schemes_folder().glob("*.yaml")), ids=lambda path: path.stem)
+def test_compressed_tensors_reads_every_shipped_format_as_written(path: Path) -> None:
+    theirs = pytest.importorskip("compressed_tensors.quantization").QuantizationArgs
+    for found in load_scheme(path).formats.values():
+        for values in filter(None, (found.weights, found.input_activations)):
+            written = values.model_dump(mode="json", exclude={"narrow_range"}, exclude_unset=True)
+            # A name of ours: to compressed-tensors it is any observer.
+            read = theirs.model_validate(written).model_dump(mode="json")
+            told = {name: str(read[name]).removeprefix("torch.") for name in written}
+            assert told == {name: str(value).removeprefix("torch.") for name, value in written.items()}
 
 
 def test_schemes_are_frozen() -> None:

@@ -12,11 +12,12 @@ TOKENS = 199
 
 @dataclass(frozen=True, slots=True)
 class TransformersRun:
-    """Logits [1, tokens, vocabulary]; tensors that the model lacks, and that it has no use for."""
+    """Logits [1, tokens, vocabulary]; tensors that the model lacks, that it has no use for; its stacks of experts."""
 
     logits: Any
     missing: list[str]
     unexpected: list[str]
+    experts: dict[str, Any]
 
 
 def run_transformers(folder: Path) -> TransformersRun:
@@ -31,4 +32,5 @@ def run_transformers(folder: Path) -> TransformersRun:
         )
         logits = model.eval()(input_ids=torch.arange(1, TOKENS + 1).reshape(1, -1)).logits
     unexpected = [key for key in told["unexpected_keys"] if not key.startswith("mtp.")]
-    return TransformersRun(logits, list(told["missing_keys"]), unexpected)
+    experts = {name: value.data for name, value in model.named_parameters() if ".mlp.experts." in name}
+    return TransformersRun(logits, list(told["missing_keys"]), unexpected, experts)

@@ -16,6 +16,7 @@ from schemegen.kernels.floats import first_nonfinite
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from pydantic import BaseModel
 
     from schemegen.checkpoint.model import Checkpoint
     from schemegen.planner import Chunk, Plan, PlannedTensor
@@ -89,7 +90,8 @@ class Backend(ABC):
     `versions` names the distributions whose versions go on record: those whose code decides the bits. `devices` are the
     kinds of device it computes on, cpu or cuda. A worker of `cuda:1` calls `quantize_batch` with its own stream as
     torch's current; of a backend without one, chunks are asked for as on a CPU, and `prepare` alone uses devices.
-    `same_bits_as` is the program whose bits these are, as tests show.
+    `same_bits_as` is the program whose bits these are, as tests show. `method` is what schemes call its way, `options`
+    the pydantic model of what a scheme may say beside that name; with None nothing.
     """
 
     name: ClassVar[str]
@@ -97,6 +99,8 @@ class Backend(ABC):
     versions: ClassVar[tuple[str, ...]] = ()
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
     same_bits_as: ClassVar[str | None] = None
+    method: ClassVar[str] = "rtn"
+    options: ClassVar[type[BaseModel] | None] = None
 
     @abstractmethod
     def refuses(self, format: Format) -> str | None:
@@ -139,11 +143,19 @@ class WeightBackend(Backend):
 
         A scale that is NaN, infinite or zero is refused.
 
-        Large matrices come in blocks of rows that share nothing but `weights.shared`; where no row depends on another,
-        batches come as rows of one matrix. Buffers are [matrices, …] by suffix, come as the last chunk left them,
-        without what the plan knows already (`weight_shape`); what belongs to a whole matrix is empty but for its first
-        block. pack-quantized: `weight_packed` holds 32-bit words along the columns, lowest bits first, each code with
-        2**(num_bits - 1) added; `weight_scale` is bits of the weights' dtype.
+        Large matrices come in blocks of rows that share nothing but `weights.shared`: at multiples of the format's
+        `row_step`, and whole where a search goes over all rows. Where no row depends on another, and there alone
+        (`are_rows_alone`), batches come as rows of one matrix. Buffers are [matrices, …] by suffix, come as the last
+        chunk left them, without what the plan knows already (`weight_shape`); what belongs to a whole matrix is empty
+        but for its first block. All hold bits as unsigned integers, by storage:
+
+        - pack-quantized: `weight_packed`, 32-bit words along the columns, lowest bits first, each code with
+          2**(num_bits - 1) added; `weight_zero_point` likewise, but down the columns
+        - int-quantized and float-quantized: `weight`, a code an item, as two's complement or as FP8 E4M3
+        - nvfp4 and mxfp4: `weight_packed`, two FP4 E2M1 codes an item, the first in the low bits
+        - nvfp4: `weight_global_scale` is what the scales, FP8 E4M3, were multiplied by
+
+        Other scales are of the weights' dtype; of the mx formats they are E8M0, exponents with 127 added.
         """
 
     def quantize_chunk(self, job: Job, chunk: Chunk, out: Buffers) -> None:

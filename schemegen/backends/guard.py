@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from schemegen.backends.base import Backend, Batch, Buffers, Job, Needs
 from schemegen.backends.faults import device_faults
+from schemegen.backends.options import option_faults
 from schemegen.errors import OutputError, PluginError, SchemegenError, shortened
 from schemegen.kernels.floats import first_unusable
 
@@ -86,6 +87,18 @@ class GuardedBackend:
         """The program whose bits these are."""
         with self._blamed("same_bits_as"):
             return self._typed("same_bits_as", self.backend.same_bits_as, (str, type(None)))
+
+    @property
+    def method(self) -> str:
+        """What schemes call its way to compute."""
+        with self._blamed("method"):
+            return self._typed("method", self.backend.method, (str,))
+
+    def option_faults(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """What is wrong with the options a scheme gives its method, each as "field: message"."""
+        with self._blamed("options"):
+            model = self._typed("options", self.backend.options, (type, type(None)))
+            return option_faults(model, options)
 
     def devices(self) -> tuple[str, ...]:
         """The kinds of device it computes on."""

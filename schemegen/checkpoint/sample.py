@@ -25,7 +25,7 @@ from schemegen.checkpoint.tree import find_files
 from schemegen.errors import CheckpointError, UnknownNameError
 
 SAMPLE_NAMES: Final = ("qwen3.6-moe",)
-_CONTENT_VERSION: Final = "1"
+_CONTENT_VERSION: Final = "2"
 """Goes up with every change to a sample's bytes, so that a cached older one is left alone."""
 _MTIME_NS: Final = 1_760_000_000 * 10**9
 """Part of a source's identity, so the same for every copy of a sample."""

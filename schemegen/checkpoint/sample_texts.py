@@ -10,7 +10,7 @@ from schemegen.checkpoint.sample_tokenizer import CHAT_TEMPLATE, TOKEN_IDS, toke
 
 HIDDEN: Final = 256
 EXPERTS: Final = 8
-EXPERT_WIDTH: Final = 64
+EXPERT_WIDTH: Final = 128
 HEADS: Final = 2
 KEY_VALUE_HEADS: Final = 1
 HEAD_WIDTH: Final = 64

@@ -24,12 +24,13 @@ def command(kind: str, as_json: bool) -> None:
     """List the schemes, or another kind of names.
 
     KIND is schemes (the default), policies, architectures, backends or plugins. Beside each name stands where it comes
-    from: schemegen itself, or a plugin's distribution and version.
+    from: schemegen itself, or a plugin's distribution and version. Schemes come with their formats: one format before
+    mixes, few bits before many.
     """
     from schemegen.catalog import load_catalog
 
     catalog = load_catalog()
-    rows = list(_plugins(catalog) if kind == PLUGINS else _named(catalog, kind))
+    rows = list(_ROWS.get(kind, _named)(catalog, kind))
     if as_json:
         render.data(rows)
         return
@@ -46,7 +47,16 @@ def _named(catalog: Catalog, kind: str) -> Iterator[dict[str, str]]:
         yield {"name": found.name, "from": registry.origin(found.name), "summary": found.summary}
 
 
-def _plugins(catalog: Catalog) -> Iterator[dict[str, str]]:
+def _schemes(catalog: Catalog, kind: str) -> Iterator[dict[str, str]]:
+    from schemegen.formats.words import reading_order, short
+
+    for scheme in sorted(catalog.schemes, key=reading_order):
+        formats = "; ".join(map(short, scheme.formats.values()))
+        origin = catalog.schemes.origin(scheme.name)
+        yield {"name": scheme.name, "from": origin, "formats": formats, "summary": scheme.summary}
+
+
+def _plugins(catalog: Catalog, kind: str) -> Iterator[dict[str, str]]:
     for plugin in catalog.plugins:
         yield _plugin(plugin.name, plugin.distribution, plugin.version, "loaded")
     for failure in catalog.failures:
@@ -55,3 +65,6 @@ def _plugins(catalog: Catalog) -> Iterator[dict[str, str]]:
 
 def _plugin(name: str, distribution: str, version: str, state: str) -> dict[str, str]:
     return {"plugin": name, "distribution": distribution, "version": version or "(built in)", "state": state}
+
+
+_ROWS: Final = {NAMED[0]: _schemes, PLUGINS: _plugins}

@@ -46,12 +46,18 @@ def command(scheme: str, model: str, revision: str | None, policies: tuple[str, 
 
 
 def _lines(plan: Plan) -> list[str]:
-    totals = plan.totals
+    from schemegen.formats import storage_of
+    from schemegen.formats.words import short
+
+    totals, formats = plan.totals, plan.scheme.formats
+    used = [name for name in formats if name in plan.formats_used]
     head = render.fields(
         [
             ("model", plan.model_id if plan.revision is None else f"{plan.model_id} at {plan.revision}"),
             ("architecture", plan.architecture),
             ("scheme", f"{plan.scheme.name}: {plan.scheme.summary}"),
+            ("formats", [f"{name}: {short(formats[name])}, {storage_of(formats[name])}" for name in used]),
+            ("served by", [f"{engine}: {told}" for engine, told in plan.scheme.served_by.items()]),
         ]
     )
     tail = [

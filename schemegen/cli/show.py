@@ -123,7 +123,14 @@ def _tensor(rule: TensorRule) -> Body:
 
 
 def _backend(backend: Backend) -> Body:
-    return {"name": backend.name, "summary": backend.summary, "built_on": list(backend.versions)}
+    return {
+        "name": backend.name,
+        "summary": backend.summary,
+        "method": backend.method,
+        "options": [] if backend.options is None else list(backend.options.model_fields),
+        "built_on": list(backend.versions),
+        "devices": list(backend.devices),
+    }
 
 
 def _yaml(body: Body) -> str:

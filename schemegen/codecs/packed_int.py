@@ -1,31 +1,35 @@
-"""pack-quantized: integers of 2 to 8 bits in 32-bit words, a scale a group or a row."""
+"""pack-quantized, symmetric: integers of 2 to 8 bits in 32-bit words, a scale a group or a row."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from schemegen.codecs.base import Codec, Wrong
+from schemegen.codecs.base import Codec
 from schemegen.codecs.places import place_of, unusable_scale
 from schemegen.formats import group_of
+from schemegen.kernels.grids import NARROW, PACKED
 from schemegen.kernels.integers import decode_int, is_fused, quantize_int, recode_int
 
 if TYPE_CHECKING:
-    from schemegen.codecs.base import Floats, Items, Stored
+    from schemegen.codecs.base import Floats, Items, Stored, Wrong
 
 
 class PackedInt(Codec):
     """Symmetric integers: fused kernels for INT4 and INT8, torch for the other widths."""
 
+    style: ClassVar[str] = PACKED
+
     def needs_torch(self, dtype: str | None = None, columns: int | None = None) -> bool:
         """Whether no fused kernel takes this width and group size."""
-        return not is_fused(self.weights.num_bits, self._group(columns))
+        group = self.weights.group_size if columns is None else group_of(self.weights, columns)
+        return not is_fused(self.weights.num_bits, group, self.style)
 
     def warm_up(self, dtype: str, columns: int) -> None:
         """Load or compile the kernel, if there is one."""
         if not self.needs_torch(dtype, columns):
             from schemegen.kernels.cpu import warm_up
 
-            warm_up(dtype, self.weights.num_bits, group_of(self.weights, columns))
+            warm_up(dtype, self.weights.num_bits, group_of(self.weights, columns), self.style)
 
     def encode(self, weights: Items, dtype: str, out: Stored, shared: Floats | None = None, device: str = "cpu") -> int:
         """Fill weight_packed and weight_scale."""
@@ -37,6 +41,7 @@ class PackedInt(Codec):
             _rows(out["weight_packed"]),
             _rows(out["weight_scale"]),
             device,
+            self.style,
         )
 
     def recode(self, weights: Items, dtype: str, stored: Stored) -> Wrong | None:
@@ -50,6 +55,7 @@ class PackedInt(Codec):
             group_of(self.weights, weights.shape[-1]),
             _rows(stored["weight_packed"]),
             _rows(stored["weight_scale"]),
+            self.style,
         )
         return None if index < 0 else place_of("weight_packed", index, weights.shape)
 
@@ -62,10 +68,14 @@ class PackedInt(Codec):
             group_of(self.weights, weights_out.shape[-1]),
             _rows(stored["weight_scale"]),
             _rows(weights_out),
+            self.style,
         )
 
-    def _group(self, columns: int | None) -> int | None:
-        return self.weights.group_size if columns is None else group_of(self.weights, columns)
+
+class NarrowInt(PackedInt):
+    """Symmetric integers without the lowest code, under a scale that gives all weights back where there is one."""
+
+    style: ClassVar[str] = NARROW
 
 
 def _rows(items: Items) -> Items:

@@ -1,17 +1,19 @@
 """What inference engines read: the quantization_config, generated from the stored tensors and checked against them."""
 
-from schemegen.engines.declaration import block_faults, config_groups, declaration_faults, declare
-from schemegen.engines.ignore import is_entry, is_ignore_list, matches
+from schemegen.engines.declaration import block_faults, declaration_faults, declare
+from schemegen.engines.ignore import is_ignore_list
+from schemegen.engines.limits import engine_notes
 from schemegen.engines.modules import Module, engine_modules, first_expert, spellings
+from schemegen.engines.patterns import is_entry, matches
 from schemegen.engines.serving import serve_command, servings
 
 __all__ = [
     "Module",
     "block_faults",
-    "config_groups",
     "declaration_faults",
     "declare",
     "engine_modules",
+    "engine_notes",
     "first_expert",
     "is_entry",
     "is_ignore_list",

@@ -1,4 +1,7 @@
-"""The `quantization_config` of compressed-tensors, in the fields and the order of Kimi's published checkpoints."""
+"""The `quantization_config` of compressed-tensors, in the fields and the order of Kimi's published checkpoints.
+
+One group a format, the routed experts' first; `format` on top is theirs too, for SGLang's INT4 experts read no other.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from schemegen.architectures.base import Architecture, Role
+from schemegen.engines.arguments import activation_arguments, weight_arguments
 from schemegen.engines.ignore import check_ignore, ignore_list
 from schemegen.engines.modules import engine_modules
+from schemegen.engines.targets import Targets, check_targets, formats_in_order, targets_of
 from schemegen.errors import PlanError, UnsupportedError
 from schemegen.formats import storage_of
 from schemegen.planner import Plan
-from schemegen.scheme import Format, Quantization
+from schemegen.scheme import Format
 
-_FIELDS: Final = (
-    "actorder",
-    "block_structure",
-    "dynamic",
-    "group_size",
-    "num_bits",
-    "observer",
-    "observer_kwargs",
-    "strategy",
-    "symmetric",
-    "type",
-)
 #: Built unquantized by vLLM or by SGLang, whatever the config says.
 _UNQUANTIZED_IN_ENGINES: Final = frozenset(
     {Role.ROUTER, Role.SHARED_EXPERT_GATE, Role.MIXER_GATE, Role.FUSION, Role.EMBEDDING, Role.NORM, Role.STATE}
@@ -37,23 +30,30 @@ _CONSTANTS: Final = {
     "quantization_status": "compressed",
 }
 _KEYS: Final = ("config_groups", "format", "ignore", *_CONSTANTS)
-#: Newer than Kimi's files: written only where a scheme sets them.
-_OPTIONAL_FIELDS: Final = ("scale_dtype", "zp_dtype")
 
 
 def declare(plan: Plan, architecture: Architecture) -> dict[str, Any]:
-    """The block for config.json, with an `ignore` that fits the stored tensors.
+    """The block for config.json, with `targets` and an `ignore` that fit the stored tensors.
 
-    PlanError where an engine could not be told what is kept; UnsupportedError for more than one format, and for what
+    PlanError where an engine could not be told what is kept or which format a module has; UnsupportedError for what
     engines build unquantized.
     """
     _check_roles(plan)
     modules = engine_modules(plan, architecture)
     ignore = ignore_list(modules, architecture.part_ignores)
     check_ignore(modules, ignore)
+    targets = targets_of(modules, formats_in_order(plan))
+    check_targets(modules, targets)
+    return _block(plan, targets, ignore)
+
+
+def _block(plan: Plan, targets: Targets, ignore: Any) -> dict[str, Any]:
+    formats = {name: plan.scheme.formats[name] for name in targets}
     return {
-        "config_groups": config_groups(plan),
-        "format": storage_of(_only_format(plan)),
+        "config_groups": {
+            f"group_{number}": _group(formats[name], targets[name]) for number, name in enumerate(targets)
+        },
+        "format": storage_of(next(iter(formats.values()))),
         "ignore": ignore,
         **_CONSTANTS,
     }
@@ -66,16 +66,22 @@ def block_faults(block: Mapping[str, Any]) -> list[str]:
 
 
 def declaration_faults(block: Mapping[str, Any], plan: Plan, architecture: Architecture | None) -> list[str]:
-    """Where a stored block says something else than the plan did; `ignore` only where an architecture is given."""
+    """Where a stored block says something else than the plan did; module names only where an architecture is given."""
     try:
-        if architecture is not None:
-            wanted = declare(plan, architecture)
-        else:
-            groups, format = config_groups(plan), storage_of(_only_format(plan))
-            wanted = {"config_groups": groups, "format": format, "ignore": block.get("ignore"), **_CONSTANTS}
+        wanted = declare(plan, architecture) if architecture is not None else _as_stored(block, plan)
     except (PlanError, UnsupportedError) as error:
         return [str(error)]
     return list(_differences(block, wanted))
+
+
+def _as_stored(block: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
+    """The plan's block but for what takes module names: `targets` and `ignore` are the stored ones."""
+    groups = block.get("config_groups")
+    found = list(groups.values()) if isinstance(groups, dict) else []
+    stored = [group["targets"] if isinstance(group, dict) and "targets" in group else [] for group in found]
+    names = formats_in_order(plan)
+    targets = dict(zip(names, [*stored, *([] for _ in names)], strict=False))
+    return _block(plan, targets, block.get("ignore"))
 
 
 def _differences(block: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[str]:
@@ -97,17 +103,12 @@ def _lack(found: object, wanted: Sequence[str]) -> str:
 
 
 def _is_same(found: object, wanted: object) -> bool:
-    # As text, for 1 is neither true nor 1.0 to whoever reads it strictly.
-    return json.dumps(found, sort_keys=True) == json.dumps(wanted, sort_keys=True)
+    # As text, for 1 is neither true nor 1.0 to whoever reads it strictly. In order, for the experts' group comes first.
+    return json.dumps(found, sort_keys=True) == json.dumps(wanted, sort_keys=True) and _names(found) == _names(wanted)
 
 
-def config_groups(plan: Plan) -> dict[str, Any]:
-    """One group a format, its storage format repeated inside: readers look at either place."""
-    targets = ["Linear"]
-    if any(tensor.role is Role.LM_HEAD and tensor.format is not None for tensor in plan.tensors):
-        # vLLM's class for it is no Linear: only a name reaches it.
-        targets.append("re:.*lm_head$")
-    return {"group_0": _group(_only_format(plan), targets)}
+def _names(value: object) -> list[object]:
+    return list(value) if isinstance(value, Mapping) else []
 
 
 def _check_roles(plan: Plan) -> None:
@@ -118,26 +119,11 @@ def _check_roles(plan: Plan) -> None:
             )
 
 
-def _only_format(plan: Plan) -> Format:
-    if len(plan.formats_used) != 1:
-        named = ", ".join(plan.formats_used) or "no format"
-        raise UnsupportedError(f"this plan uses {named}; a checkpoint with one format is what this version can declare")
-    return next(iter(plan.formats_used.values()))
-
-
 def _group(format: Format, targets: list[str]) -> dict[str, Any]:
     return {
         "format": storage_of(format),
-        "input_activations": _arguments(format.input_activations),
-        "output_activations": _arguments(format.output_activations),
+        "input_activations": activation_arguments(format.input_activations),
+        "output_activations": activation_arguments(format.output_activations),
         "targets": targets,
-        "weights": _arguments(format.weights),
+        "weights": weight_arguments(format),
     }
-
-
-def _arguments(values: Quantization | None) -> dict[str, Any] | None:
-    if values is None:
-        return None
-    known = values.model_dump(mode="json")
-    set_fields = [name for name in _OPTIONAL_FIELDS if known[name] is not None]
-    return {name: known[name] for name in (*_FIELDS, *set_fields)}

@@ -6,30 +6,19 @@ vLLM rewrites prefixes and fuses layers before it matches, SGLang and transforme
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from schemegen.architectures.base import Architecture, Part, Role
 from schemegen.errors import PlanError
-from schemegen.planner import Action, Plan, PlannedTensor
+from schemegen.planner import Plan, PlannedTensor
 
-#: Prefixes that vLLM rewrites; a name matches an engine's entry only in that engine's spelling.
-RENAMES: Final = (
-    ("model.language_model.", "language_model.model."),
-    ("model.visual.", "visual."),
-    ("lm_head", "language_model.lm_head"),
-)
-#: Layers that vLLM and SGLang build as one, by its name.
-FUSIONS: Final = {
-    "qkv_proj": ("q_proj", "k_proj", "v_proj"),
-    "gate_up_proj": ("gate_proj", "up_proj"),
-    "in_proj_qkvz": ("in_proj_qkv", "in_proj_z"),
-    "in_proj_ba": ("in_proj_b", "in_proj_a"),
-}
-_FUSED_NAME: Final = {member: fused for fused, members in FUSIONS.items() for member in members}
+Renames = Sequence[tuple[str, str]]
 _NO_LINEAR: Final = frozenset({Role.EMBEDDING, Role.NORM, Role.STATE})
 _EXPERT: Final = re.compile(r"(\.experts)\.\d+(?=\.|$)")
+#: How many matrices of a split layer a message names.
+_NAMED: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +26,8 @@ class Module:
     """A linear layer as an engine looks it up, in the checkpoint's spelling; of a layer's experts only the first.
 
     `scope` names what takes one format in an engine: a layer's experts, a fused layer, or the module alone.
-    `ignore` is the architecture's regex for its kind, `format` the plan's format, None where it is kept.
+    `ignore` is the architecture's regex for its kind, `format` the plan's format, None where it is kept; `renames` are
+    the prefixes that vLLM rewrites.
     """
 
     name: str
@@ -46,12 +36,22 @@ class Module:
     part: Part
     ignore: str | None
     format: str | None
+    renames: Renames = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name in every engine's spelling."""
+        return spellings(self.name, self.renames)
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """In every spelling, what all of it goes by: the container of a layer's experts, else the module itself."""
+        return spellings(self.scope if self.role is Role.ROUTED_EXPERT else self.name, self.renames)
 
 
-def spellings(name: str) -> tuple[str, ...]:
+def spellings(name: str, renames: Renames) -> tuple[str, ...]:
     """A module's name in the checkpoint's and, where it differs, in vLLM's spelling."""
-    renamed = (new + name.removeprefix(old) for old, new in RENAMES if name.startswith(old))
-    return (name, *renamed)
+    return (name, *(new + name.removeprefix(old) for old, new in renames if name.startswith(old)))
 
 
 def first_expert(name: str) -> str:
@@ -62,31 +62,32 @@ def first_expert(name: str) -> str:
 def engine_modules(plan: Plan, architecture: Architecture) -> tuple[Module, ...]:
     """Every module that engines look up, each once; PlanError where one of their layers would mix formats."""
     found = {(module.name, module.format): module for module in _modules(plan, architecture)}
-    _check_scopes(found.values())
+    _check_scopes(found.values(), architecture.fusions)
     return tuple(found.values())
 
 
 def _modules(plan: Plan, architecture: Architecture) -> Iterator[Module]:
-    seen: set[tuple[str, Action]] = set()
+    fused = {member: layer for layer, members in architecture.fusions.items() for member in members}
+    seen: set[tuple[str, str | None]] = set()
     for tensor in filter(_may_be_linear, plan.tensors):
-        key = first_expert(tensor.name), tensor.action
+        key = first_expert(tensor.name), tensor.format
         if key not in seen:
             seen.add(key)
-            yield from _modules_of(tensor, architecture)
+            yield from _modules_of(tensor, architecture, fused)
 
 
 def _may_be_linear(tensor: PlannedTensor) -> bool:
-    if tensor.action is Action.QUANTIZE:
+    if tensor.format is not None:
         return True
     rank = len(tensor.source.shape)
     return tensor.role not in _NO_LINEAR and (rank == 3 or (rank == 2 and tensor.name.endswith(".weight")))
 
 
-def _modules_of(tensor: PlannedTensor, architecture: Architecture) -> list[Module]:
+def _modules_of(tensor: PlannedTensor, architecture: Architecture, fused: Mapping[str, str]) -> list[Module]:
     info = architecture.identify(tensor.name)
 
     def module(name: str, scope: str) -> Module:
-        return Module(name, scope, tensor.role, tensor.part, info.ignore, tensor.format)
+        return Module(name, scope, tensor.role, tensor.part, info.ignore, tensor.format, architecture.renames)
 
     if info.experts is not None:
         names = [name for _, _, name in info.experts.module_names(info.module, 1)]
@@ -94,8 +95,8 @@ def _modules_of(tensor: PlannedTensor, architecture: Architecture) -> list[Modul
     if tensor.expert is not None:
         return _expert_modules([first_expert(info.module)], module)
     parent, _, last = info.module.rpartition(".")
-    if fused := _FUSED_NAME.get(last):
-        scope = f"{parent}.{fused}"
+    if layer := fused.get(last):
+        scope = f"{parent}.{layer}"
         return [module(info.module, scope), module(scope, scope)]
     return [module(info.module, info.module)]
 
@@ -106,14 +107,22 @@ def _expert_modules(names: Iterable[str], module: Callable[[str, str], Module]) 
     return [module(name, container) for name in (*names, container)]
 
 
-def _check_scopes(modules: Iterable[Module]) -> None:
-    formats: dict[str, set[str | None]] = {}
+def _check_scopes(modules: Iterable[Module], fusions: Mapping[str, tuple[str, ...]]) -> None:
+    scopes: dict[str, list[Module]] = {}
     for module in modules:
-        formats.setdefault(module.scope, set()).add(module.format)
-    mixed = [scope for scope, found in formats.items() if len(found) > 1]
+        scopes.setdefault(module.scope, []).append(module)
+    mixed = [scope for scope, found in scopes.items() if len({module.format for module in found}) > 1]
     if mixed:
         more = f" and {len(mixed) - 1} more" if len(mixed) > 1 else ""
         raise PlanError(
             f"engines build {mixed[0]}{more} as one layer, in one format, but the policy splits it: "
-            "quantize all its matrices or keep them all"
+            f"{_fates(mixed[0], scopes[mixed[0]])}; give all its matrices one format, or keep them all"
         )
+
+
+def _fates(scope: str, modules: Iterable[Module]) -> str:
+    """The matrices of a layer with what becomes of each, such as `q_proj int4, k_proj kept`."""
+    parent = scope.rpartition(".")[0]
+    matrices = [module for module in modules if module.name != scope]
+    told = [f"{module.name.removeprefix(f'{parent}.')} {module.format or 'kept'}" for module in matrices]
+    return ", ".join(told[:_NAMED]) + (f" and {len(told) - _NAMED} more" if len(told) > _NAMED else "")

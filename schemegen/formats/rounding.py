@@ -11,6 +11,8 @@ from schemegen.scheme import Format, Quantization
 MINMAX: Final = "minmax"
 SIGNED_MSE: Final = "signed_mse"
 OBSERVERS: Final = (MINMAX, *MSE_OBSERVERS, SIGNED_MSE)
+# Scales that are made from the extremes of more than a search sees at a time.
+_WIDE: Final[dict[str, str]] = {"tensor": "a tensor", "tensor_group": "a fused layer"}
 
 
 def rounding_fault(format: Format) -> str | None:
@@ -35,8 +37,8 @@ def _observer_fault(format: Format) -> str | None:
     weights, observer = format.weights, observer_of(format.weights)
     if observer not in OBSERVERS:
         return f"does not offer the observer {observer}; {', '.join(OBSERVERS)} are"
-    if observer in MSE_OBSERVERS and weights.strategy == "tensor":
-        return f"does not offer the observer {observer} with one scale a tensor"
+    if observer in MSE_OBSERVERS and weights.strategy in _WIDE:
+        return f"does not offer the observer {observer} with one scale {_WIDE[weights.strategy]}"
     packed = storage_of(format) == "pack-quantized" and weights.symmetric
     if observer == SIGNED_MSE and not packed:
         return "offers the observer signed_mse for symmetric pack-quantized integers only"

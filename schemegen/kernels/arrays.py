@@ -1,4 +1,4 @@
-"""What kernels take: arrays of raw bits, checked before their addresses are handed out."""
+"""What kernels take: arrays of raw bits, checked before their addresses are handed out. numpy alone is imported."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from schemegen.kernels.floats import FLOAT_BITS
+from schemegen.kernels.grids import Grid
 
 UINTS: dict[str, type[np.uint16] | type[np.uint32]] = {"BF16": np.uint16, "F16": np.uint16, "F32": np.uint32}
 
@@ -18,3 +21,20 @@ def check_array(name: str, array: npt.NDArray[Any], dtype: type, shape: tuple[in
             f"{name} must be {'writable and ' if written else ''}C-contiguous {dtype.__name__} {shape}, "
             f"not {array.dtype} {array.shape}"
         )
+
+
+def scales_of(magnitudes: npt.NDArray[np.float32], dtype: str, grid: Grid) -> npt.NDArray[np.unsignedinteger[Any]]:
+    """Symmetric scales as bits of the dtype, of finite largest magnitudes; the dtype's epsilon in place of zero."""
+    scales = _narrowed(np.asarray(magnitudes, np.float32) / np.float32(grid.divisor), dtype)
+    scales[scales == 0] = FLOAT_BITS[dtype].epsilon
+    return scales
+
+
+def _narrowed(values: npt.NDArray[np.float32], dtype: str) -> npt.NDArray[np.unsignedinteger[Any]]:
+    """Bits of the nearest value of the dtype, ties to even, of finite F32."""
+    if dtype == "F16":
+        return values.astype(np.float16).view(np.uint16)
+    bits = values.view(np.uint32)
+    if dtype == "F32":
+        return bits.copy()
+    return (bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1)) >> np.uint32(16)).astype(np.uint16)

@@ -1,8 +1,8 @@
-"""Symmetric integers in the pack-quantized layout, in compressed-tensors' arithmetic.
+"""Symmetric integers, packed or a code a byte, in compressed-tensors' arithmetic.
 
 scale = absmax / ((2**bits - 1) / 2), rounded to the weight's dtype, and the dtype's epsilon where that gives zero;
 code = weight / scale, rounded to the weight's dtype, then to an integer half to even, clamped to `bits` bits.
-A word holds 32 / bits codes, lowest bits first, each with 2**(bits - 1) added.
+A word holds 32 / bits codes, lowest bits first, each with 2**(bits - 1) added, or four bytes in two's complement.
 
 A builder's `block` is a constant that divides the group size, so that a block is straight-line code; with `alone` it is
 the group size. What it returns takes pointers to weights [groups * group_size], packed and scales [groups], and counts.
@@ -22,6 +22,7 @@ from numpy import uint32 as u32
 
 from schemegen.kernels.bits import FLOATS, FloatFormat, f32_to_bits, inline, select
 from schemegen.kernels.compiler import Source
+from schemegen.kernels.grids import PACKED, grid_of
 
 # 1.5 * 2**23: a sum with it is an integer, rounded half to even, that stands in the low bits. No call, as rint can be.
 TO_INTEGER = 0x4B400000
@@ -42,10 +43,11 @@ def smaller(a: Any, b: Any) -> Any:
 
 
 @functools.cache
-def coder(floats: FloatFormat, num_bits: int) -> Callable[[Any, Any], Any]:
-    """A function (weight, scale) → stored code."""
-    low, high = f32(-(2 ** (num_bits - 1))), f32(2 ** (num_bits - 1) - 1)
-    magic, origin = f32(1.5 * 2**23), u32(TO_INTEGER - 2 ** (num_bits - 1))
+def coder(floats: FloatFormat, num_bits: int, style: str = PACKED) -> Callable[[Any, Any], Any]:
+    """A function (weight, scale) → code with the grid's `added`."""
+    grid = grid_of(num_bits, style)
+    low, high = f32(grid.low), f32(grid.high)
+    magic, origin = f32(1.5 * 2**23), u32(TO_INTEGER - grid.added)
     widen, shorten = floats.widen, floats.shorten
 
     @inline
@@ -58,18 +60,25 @@ def coder(floats: FloatFormat, num_bits: int) -> Callable[[Any, Any], Any]:
 
 
 @functools.cache
-def packer(floats: FloatFormat, num_bits: int) -> Callable[[Any, int, Any], Any]:
+def packer(floats: FloatFormat, num_bits: int, style: str = PACKED) -> Callable[[Any, int, Any], Any]:
     """A function (weights, position, scale) → the word of the weights from that position on."""
-    code, count = coder(floats, num_bits), 32 // num_bits
+    code, field, flip = coder(floats, num_bits, style), grid_of(num_bits, style).field, flips(num_bits, style)
+    count = 32 // field
 
     @inline
     def word(weights: Any, start: int, scale: Any) -> Any:
         packed = u32(0)
         for i in range(count):
-            packed = u32(packed | u32(code(weights[start + i], scale) << u32(num_bits * i)))
-        return packed
+            packed = u32(packed | u32(code(weights[start + i], scale) << u32(field * i)))
+        return u32(packed ^ flip)
 
     return word
+
+
+def flips(num_bits: int, style: str) -> np.uint32:
+    """The bits of a word that its grid flips."""
+    grid = grid_of(num_bits, style)
+    return u32(sum(grid.flip << shift for shift in range(0, 32, grid.field)))
 
 
 @functools.cache
@@ -89,14 +98,14 @@ def measurer(floats: FloatFormat, block: int) -> Callable[[Any, int, int], Any]:
 
 
 @functools.cache
-def scaler(floats: FloatFormat, num_bits: int) -> Callable[[Any], Any]:
+def scaler(floats: FloatFormat, num_bits: int, style: str = PACKED) -> Callable[[Any], Any]:
     """A function (absmax, as bits) → scale, as bits."""
-    uint, epsilon, half_range = floats.uint, floats.epsilon, f32((2**num_bits - 1) / 2)
+    uint, epsilon, divisor = floats.uint, floats.epsilon, f32(grid_of(num_bits, style).divisor)
     widen, narrow = floats.widen, floats.narrow
 
     @inline
     def scale_of(top: Any) -> Any:
-        scale = narrow(f32(widen(top) / half_range))
+        scale = narrow(f32(widen(top) / divisor))
         return select(scale == uint(0), epsilon, scale)
 
     return scale_of
@@ -108,11 +117,11 @@ def signature(floats: FloatFormat) -> Any:
     return types.int64(weight, types.CPointer(types.uint32), weight, types.int64, types.int64)
 
 
-def quantize(dtype: str, num_bits: int, block: int, alone: int) -> Source:
+def quantize(dtype: str, num_bits: int, block: int, alone: int, style: str = PACKED) -> Source:
     """Fills packed and scales; -1, or the position of the first NaN or infinite weight."""
-    floats, count = FLOATS[dtype], 32 // num_bits
-    absmax, scale_of, word = measurer(floats, block), scaler(floats, num_bits), packer(floats, num_bits)
-    widen, infinity, magnitude = floats.widen, floats.infinity, floats.magnitude
+    floats, count = FLOATS[dtype], 32 // grid_of(num_bits, style).field
+    absmax, scale_of = measurer(floats, block), scaler(floats, num_bits, style)
+    word, widen, infinity, magnitude = packer(floats, num_bits, style), floats.widen, floats.infinity, floats.magnitude
 
     def kernel(weights: Any, packed: Any, scales: Any, groups: int, group_size: int) -> int:
         size = block if alone else group_size
@@ -136,14 +145,37 @@ def quantize(dtype: str, num_bits: int, block: int, alone: int) -> Source:
     return Source(kernel, signature(floats))
 
 
-def recode(dtype: str, num_bits: int, block: int, alone: int) -> Source:
+def apply(dtype: str, num_bits: int, block: int, alone: int, style: str = PACKED) -> Source:
+    """Fills packed under the scales given; -1, or the position of the first NaN or infinite weight."""
+    floats, count = FLOATS[dtype], 32 // grid_of(num_bits, style).field
+    absmax, word = measurer(floats, block), packer(floats, num_bits, style)
+    widen, infinity, magnitude = floats.widen, floats.infinity, floats.magnitude
+
+    def kernel(weights: Any, packed: Any, scales: Any, groups: int, group_size: int) -> int:
+        size = block if alone else group_size
+        for group in range(groups):
+            scale = widen(scales[group])
+            for first in range(group * size, (group + 1) * size, block):
+                if absmax(weights, first, block) >= infinity:
+                    position = first
+                    while (weights[position] & magnitude) < infinity:
+                        position += 1
+                    return position
+                for i in range(block // count):
+                    packed[first // count + i] = word(weights, first + i * count, scale)
+        return -1
+
+    return Source(kernel, signature(floats))
+
+
+def recode(dtype: str, num_bits: int, block: int, alone: int, style: str = PACKED) -> Source:
     """Codes against the stored scales; -1, or the position of the first weight whose stored code is another.
 
     A weight or a scale that is not finite, or a scale of zero, has no code.
     """
-    floats, count = FLOATS[dtype], 32 // num_bits
-    uint, mask = floats.uint, u32(2**num_bits - 1)
-    absmax, code, word = measurer(floats, block), coder(floats, num_bits), packer(floats, num_bits)
+    floats, field, flip = FLOATS[dtype], grid_of(num_bits, style).field, flips(num_bits, style)
+    uint, count, mask = floats.uint, 32 // field, u32(2**field - 1)
+    absmax, code, word = measurer(floats, block), coder(floats, num_bits, style), packer(floats, num_bits, style)
     widen, infinity, magnitude = floats.widen, floats.infinity, floats.magnitude
 
     def kernel(weights: Any, packed: Any, scales: Any, groups: int, group_size: int) -> int:
@@ -162,7 +194,7 @@ def recode(dtype: str, num_bits: int, block: int, alone: int) -> Source:
             if different == u32(0):
                 continue
             for i in range(start, start + size):
-                stored = u32(u32(packed[i // count] >> u32(i % count * num_bits)) & mask)
+                stored = u32(u32(u32(packed[i // count] ^ flip) >> u32(i % count * field)) & mask)
                 if (weights[i] & magnitude) >= infinity or stored != code(weights[i], scale):
                     return i
         return -1
@@ -170,10 +202,10 @@ def recode(dtype: str, num_bits: int, block: int, alone: int) -> Source:
     return Source(kernel, signature(floats))
 
 
-def decode(dtype: str, num_bits: int, block: int, alone: int) -> Source:
+def decode(dtype: str, num_bits: int, block: int, alone: int, style: str = PACKED) -> Source:
     """Fills weights with code * scale, multiplied in F32 and rounded to the dtype; -1."""
-    floats, count = FLOATS[dtype], 32 // num_bits
-    mask, zero = u32(2**num_bits - 1), i32(2 ** (num_bits - 1))
+    floats, grid, flip = FLOATS[dtype], grid_of(num_bits, style), flips(num_bits, style)
+    field, count, mask, added = grid.field, 32 // grid.field, u32(2**grid.field - 1), i32(grid.added)
     widen, narrow = floats.widen, floats.narrow
 
     def kernel(weights: Any, packed: Any, scales: Any, groups: int, group_size: int) -> int:
@@ -181,9 +213,9 @@ def decode(dtype: str, num_bits: int, block: int, alone: int) -> Source:
         for group in range(groups):
             scale = widen(scales[group])
             for first in range(group * size, (group + 1) * size, count):
-                word = packed[first // count]
+                word = u32(packed[first // count] ^ flip)
                 for i in range(count):
-                    code = f32(i32(i32(u32(word >> u32(num_bits * i)) & mask) - zero))
+                    code = f32(i32(i32(u32(word >> u32(field * i)) & mask) - added))
                     weights[first + i] = narrow(f32(code * scale))
         return -1
 

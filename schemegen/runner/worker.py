@@ -45,8 +45,8 @@ class Memory(threading.local):
 
     def read(self, *chunks: Chunk) -> Weights:
         """Read into the calling thread's buffer; what a scale is made from beyond it comes along."""
-        shared = self._magnitudes.of(chunks[0])
-        return replace(self.buffers.weights(*chunks), shared=shared)
+        weights = self.buffers.weights(*chunks)
+        return replace(weights, shared=self._magnitudes.of(chunks[0], weights.bits))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from itertools import pairwise
 from typing import Any, Final
 from urllib.parse import quote
 
-from schemegen.engines.serving import PORT, VERSIONS, servings
+from schemegen.engines.serving import PORT, VERSIONS, Serving, servings
 from schemegen.formats import DTYPE_BITS, storage_of
+from schemegen.formats.words import activations_in_words, kind, observer_in_words, weights_in_words
 from schemegen.manifest import CARD_NAME, travel_names
 from schemegen.planner import Plan
-from schemegen.scheme import Format
+from schemegen.scheme import Format, Method, Scheme
 from schemegen.seal.base_model import hub_id
 from schemegen.seal.contents import contents
 from schemegen.seal.front_matter import front_matter_of, rendered
@@ -25,6 +26,7 @@ from schemegen.seal.peer_script import RELEASE, peer_script
 from schemegen.seal.sealing import Sealing
 
 _METHODS: Final = {"rtn": "RTN (round-to-nearest, data-free)"}
+_ENGINES: Final = {"vllm": "vLLM", "sglang": "SGLang", "transformers": "transformers"}
 _HUB: Final = "https://huggingface.co"
 
 
@@ -83,8 +85,8 @@ def _identity(sealing: Sealing) -> dict[str, Any]:
 
 def _tags(plan: Plan) -> list[str]:
     """As cards of such models have them."""
-    weights = _format(plan).weights
-    return ["compressed-tensors", f"{'int' if weights.type == 'int' else 'fp'}{weights.num_bits}", "vllm", "schemegen"]
+    kinds = dict.fromkeys(kind(found.weights).lower() for found in _formats(plan).values())
+    return ["compressed-tensors", *kinds, "vllm", "schemegen"]
 
 
 def _read_from(sealing: Sealing) -> str | None:
@@ -108,30 +110,65 @@ def _license_words(fields: dict[str, Any]) -> str:
     return found if isinstance(found, str) else ", ".join(found)
 
 
-def _format(plan: Plan) -> Format:
-    return next(iter(plan.formats_used.values()))
-
-
 def _quantization(plan: Plan) -> dict[str, Any]:
-    found = _format(plan)
-    weights, bits = found.weights, _activation_bits(plan, found)
-    kind = "integer" if weights.type == "int" else "floating-point"
-    only = " weight-only" if found.input_activations is None else ""
+    """How values are computed, and what each format is."""
+    formats = _formats(plan)
+    return {
+        "method": _method(plan.scheme.method),
+        "precision_words": _headline(formats.values()),
+        "formats": [_told(plan, name, found, len(formats) > 1) for name, found in formats.items()],
+    }
+
+
+def _method(method: Method) -> str:
+    options = ", ".join(f"{name} {value}" for name, value in method.options.items())
+    told = _METHODS.get(method.name, method.name)
+    return f"{told} ({plain(options)})" if options else told
+
+
+def _formats(plan: Plan) -> dict[str, Format]:
+    """The formats that tensors have, in the scheme's order."""
+    return {name: found for name, found in plan.scheme.formats.items() if name in plan.formats_used}
+
+
+def _headline(formats: Iterable[Format]) -> str:
+    found = list(formats)
+    kinds = " and ".join(dict.fromkeys(kind(each.weights) for each in found))
+    return f"{kinds}{' weight-only' if all(each.input_activations is None for each in found) else ''} quantization"
+
+
+def _told(plan: Plan, name: str, found: Format, one_of_several: bool) -> dict[str, str]:
+    """One format, row by row; `of` names it where there are several."""
+    weights, bits = found.weights, _activation_bits(plan, name, found)
+    sort = "integer" if weights.type == "int" else "floating-point"
     group = "" if weights.group_size is None else f", group_size = {weights.group_size}"
     return {
-        "method": _METHODS[plan.scheme.method],
-        "precision": f"W{weights.num_bits}A{bits} ({weights.num_bits}-bit {kind} weights, {bits}-bit activations)",
-        "precision_words": f"{'INT' if weights.type == 'int' else 'FP'}{weights.num_bits}{only} quantization",
+        "of": f" of {name}" if one_of_several else "",
+        "precision": f"W{weights.num_bits}A{bits} ({weights.num_bits}-bit {sort} weights, {bits}-bit activations)",
+        "weights": weights_in_words(found),
+        "activations": activations_in_words(found.input_activations),
         "strategy": weights.strategy + group,
         "symmetric": str(weights.symmetric).lower(),
+        "observer": plain(observer_in_words(weights)),
         "storage": storage_of(found),
     }
 
 
-def _activation_bits(plan: Plan, found: Format) -> int:
+def _activation_bits(plan: Plan, name: str, found: Format) -> int:
     if found.input_activations is not None:
         return found.input_activations.num_bits
-    return max(DTYPE_BITS[tensor.source.dtype] for tensor in plan.tensors if tensor.format is not None)
+    return max(DTYPE_BITS[tensor.source.dtype] for tensor in plan.tensors if tensor.format == name)
+
+
+def _servings(sealing: Sealing, name: str) -> list[Serving]:
+    """The command lines of the engines that the scheme says serve it, of all where it does not say."""
+    told = sealing.plan.scheme.served_by
+    found = servings(sealing.plan, sealing.checkpoint, sealing.architecture, name)
+    return [serving for serving in found if not told or serving.engine.lower() in told]
+
+
+def _served_by(scheme: Scheme) -> list[tuple[str, str]]:
+    return [(_ENGINES.get(engine, engine), told) for engine, told in scheme.served_by.items()]
 
 
 def _use(sealing: Sealing, quantized: Quantized, ignore: Sequence[str]) -> dict[str, Any]:
@@ -140,7 +177,8 @@ def _use(sealing: Sealing, quantized: Quantized, ignore: Sequence[str]) -> dict[
     name = default_name(plan.model_id, plan.scheme.name)
     words = [one_line(word) for word in sealing.command]
     return {
-        "servings": servings(plan, sealing.checkpoint, sealing.architecture, name),
+        "servings": _servings(sealing, name),
+        "served_by": _served_by(plan.scheme),
         "engine_versions": " and ".join(f"{engine} {number}" for engine, number in VERSIONS.items()),
         "port": PORT,
         "command": shlex.join(words),

@@ -51,12 +51,17 @@ def _words(role: str) -> str:
 
 
 def _quantized(rows: Iterable[RoleTotals]) -> str:
-    """The quantized roles, each with the parts it stands in."""
-    parts: dict[str, list[str]] = {}
+    """The quantized roles, each with the parts it stands in; by format where there are several."""
+    formats: dict[str, dict[str, list[str]]] = {}
     for row in rows:
-        if row.action is not Action.COPY:
-            parts.setdefault(_words(row.role), []).append(row.part)
-    return "; ".join(f"{role} of {' and '.join(dict.fromkeys(found))}" for role, found in parts.items())
+        if row.format is not None:
+            formats.setdefault(row.format, {}).setdefault(_words(row.role), []).append(row.part)
+    told = {name: "; ".join(_placed(*found) for found in roles.items()) for name, roles in formats.items()}
+    return "; ".join(f"{name}: {roles}" if len(told) > 1 else roles for name, roles in told.items())
+
+
+def _placed(role: str, parts: Iterable[str]) -> str:
+    return f"{role} of {' and '.join(dict.fromkeys(parts))}"
 
 
 def _kept(rows: Sequence[RoleTotals]) -> str:

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
 from schemegen.architectures.base import Architecture
 from schemegen.engines import engine_modules, first_expert, matches
-from schemegen.formats import storage_of
 from schemegen.planner import Action, Plan, PlannedTensor
-from schemegen.scheme import Format, Quantization
+from schemegen.scheme import Format
 from schemegen.seal.base_model import hub_id
-from schemegen.seal.patterns import Quantized
+from schemegen.seal.patterns import Quantized, quantized_of
+from schemegen.seal.peer_bits import PEER, RELEASE, peer_difference, scheme_words
 from schemegen.seal.sealing import Sealing
 
-#: The release that the tests run the script with.
-RELEASE: Final = "0.14.0.1"
-#: What a backend with its arithmetic says of itself.
-_PEER: Final = "llm-compressor"
-_FIELDS: Final = ("num_bits", "type", "strategy", "group_size", "symmetric")
-_IMPORTS: Final = (
-    "from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme",
-    "from llmcompressor import model_free_ptq",
-)
+__all__ = ["RELEASE", "PeerScript", "peer_script"]
+
+_IMPORT: Final = "from llmcompressor import model_free_ptq"
 _SAMPLE: Final = "sample:"
 _OPEN_SAMPLE: Final = "from schemegen.checkpoint import open_checkpoint"
 _RAW: Final = re.compile(r"[ !#-\[\]-~\\]*[ !#-\[\]-~]", re.ASCII)
@@ -43,11 +38,13 @@ class _Source(NamedTuple):
     imports: tuple[str, ...] = ()
 
 
-class _Selection(NamedTuple):
-    """Patterns of modules: what is quantized, less what is ignored."""
+class _Group(NamedTuple):
+    """A format, the modules that have it, and the patterns that pick them."""
 
+    name: str
+    format: Format
+    modules: tuple[str, ...]
     targets: tuple[str, ...]
-    ignore: tuple[str, ...]
 
 
 def peer_script(sealing: Sealing, quantized: Quantized, ignore: Sequence[str], name: str) -> PeerScript | None:
@@ -56,35 +53,44 @@ def peer_script(sealing: Sealing, quantized: Quantized, ignore: Sequence[str], n
     `quantized` are the plan's modules, `ignore` are the entries of the output's quantization_config.
     """
     plan = sealing.plan
-    first, *others = plan.formats_used.values()
     # It takes every safetensors file of a folder for a shard.
     strays = any(file.name.lower().endswith(".safetensors") for file in sealing.checkpoint.unindexed)
-    if others or strays or sealing.same_bits_as != _PEER or not _is_shared(first):
+    if strays or sealing.same_bits_as != PEER or peer_difference(plan):
         return None
-    selection = _selection(quantized, _kept(plan, sealing.architecture), ignore)
-    if selection is None:
+    groups = list(_groups(plan))
+    ignored = _ignored(groups, quantized, _kept(plan, sealing.architecture), ignore)
+    if ignored is None:
         return None
-    return PeerScript(_text(plan, first, selection, name), any(map(_is_kept_stack, plan.tensors)))
+    return PeerScript(_text(plan, groups, ignored, name), any(map(_is_kept_stack, plan.tensors)))
 
 
-def _is_shared(format: Format) -> bool:
-    """Whether both round this format alike: weights alone, symmetric integers, the grid of all codes."""
-    known = Quantization(**{field: getattr(format.weights, field) for field in _FIELDS})
-    packed = storage_of(format) == "pack-quantized" and format.weights.symmetric
-    return packed and format.input_activations is None and known == format.weights
+def _groups(plan: Plan) -> Iterator[_Group]:
+    """The formats in plan order: a module is taken by the first whose targets match."""
+    for name, format in plan.formats_used.items():
+        tensors = tuple(tensor for tensor in plan.tensors if tensor.format == name)
+        found = quantized_of(replace(plan, tensors=tensors))
+        targets = tuple(f"re:.*{_target(parent, words)}$" for parent, words in found.words.items())
+        yield _Group(name, format, found.modules, targets)
 
 
-def _selection(quantized: Quantized, kept: set[str], ignore: Sequence[str]) -> _Selection | None:
-    """Targets, and the entries that keep what they hit too much; None where that is not exactly the plan's choice."""
-    targets = tuple(f"re:.*{_target(parent, words)}$" for parent, words in quantized.words.items())
-    hit = {name for name in kept if matches(name, targets)}
+def _ignored(
+    groups: Sequence[_Group], quantized: Quantized, kept: set[str], ignore: Sequence[str]
+) -> Sequence[str] | None:
+    """The entries that keep what the targets hit too much; None where that is not exactly the plan's choice."""
+    hit = {name for name in kept if any(matches(name, group.targets) for group in groups)}
     needed = tuple(entry for entry in ignore if any(matches(name, [entry]) for name in hit))
     is_exact = (
-        all(matches(name, targets) for name in quantized.modules)
+        all(_are_first(groups[:number], group) for number, group in enumerate(groups))
         and not any(matches(name, needed) for name in quantized.modules)
         and all(matches(name, needed) for name in hit)
     )
-    return _Selection(targets, needed) if is_exact else None
+    return needed if is_exact else None
+
+
+def _are_first(before: Iterable[_Group], group: _Group) -> bool:
+    """Whether all modules of a group match its targets, and none of the groups before it."""
+    others = [target for other in before for target in other.targets]
+    return all(matches(name, group.targets) and not matches(name, others) for name in group.modules)
 
 
 def _target(parent: str, words: Sequence[str]) -> str:
@@ -107,29 +113,51 @@ def _is_kept_stack(tensor: PlannedTensor) -> bool:
     return stacked and tensor.action is Action.COPY
 
 
-def _text(plan: Plan, format: Format, selection: _Selection, name: str) -> str:
+def _text(plan: Plan, groups: Sequence[_Group], ignored: Sequence[str], name: str) -> str:
     source = _source(plan)
-    weights = {field: getattr(format.weights, field) for field in _FIELDS}
-    arguments = ", ".join(f"{field}={_value(value)}" for field, value in weights.items() if value is not None)
+    classes = ["QuantizationArgs", *(["QuantizationConfig"] if len(groups) > 1 else []), "QuantizationScheme"]
+    imports = [f"from compressed_tensors.quantization import {', '.join(classes)}", _IMPORT, *source.imports]
     return "\n".join(
         [
-            *sorted([*_IMPORTS, *source.imports]),
+            *sorted(imports),
             "",
-            "scheme = QuantizationScheme(",
-            *_listed("targets", selection.targets),
-            f"    weights=QuantizationArgs({arguments}),",
-            f"    format={_value(storage_of(format))},",
-            ")",
+            *_told(groups),
             "model_free_ptq(",
             f"    model_stub={source.expression},",
             f"    save_directory={_value(f'{name}-llm-compressor')},",
-            "    scheme=scheme,",
-            *(_listed("ignore", selection.ignore) if selection.ignore else ()),
+            "    config=config," if len(groups) > 1 else "    scheme=scheme,",
+            *(_listed("ignore", ignored) if ignored else ()),
             '    device="cpu",',
             "    max_workers=8,",
             ")",
         ]
     )
+
+
+def _told(groups: Sequence[_Group]) -> Iterator[str]:
+    """The one format as a scheme, or several as the groups of a config."""
+    if len(groups) == 1:
+        yield "scheme = QuantizationScheme("
+        yield from _scheme(groups[0])
+        yield ")"
+        return
+    yield from ("config = QuantizationConfig(", "    config_groups={")
+    for group in groups:
+        yield f"        {_value(group.name)}: QuantizationScheme("
+        yield from (f"        {line}" for line in _scheme(group))
+        yield "        ),"
+    yield from ("    },", ")")
+
+
+def _scheme(group: _Group) -> Iterator[str]:
+    """The arguments of a QuantizationScheme, one a line or pattern."""
+    yield from _listed("targets", group.targets)
+    for word, value in scheme_words(group.format).items():
+        yield f"    {word}={_arguments(value) if isinstance(value, dict) else _value(value)},"
+
+
+def _arguments(values: Mapping[str, Any]) -> str:
+    return f"QuantizationArgs({', '.join(f'{name}={_value(value)}' for name, value in values.items())})"
 
 
 def _source(plan: Plan) -> _Source:

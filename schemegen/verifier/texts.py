@@ -7,13 +7,15 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from schemegen.architectures.known import RENAMES
 from schemegen.checkpoint.headers import Header
 from schemegen.checkpoint.reading import parse_object, read_text
 from schemegen.engines import block_faults, first_expert, is_entry, matches, spellings
 from schemegen.errors import CheckpointError, shortened
 
 BLOCK_NAME: Final = "quantization_config"
-_PACKED: Final = ".weight_packed"
+#: Every format has one, and no kept tensor does: quantized sources are refused.
+_SCALE: Final = ".weight_scale"
 _MAX_NAME: Final = 500
 
 
@@ -49,7 +51,10 @@ def index_faults(index: Mapping[str, Any], headers: Iterable[Header]) -> list[st
 
 
 def config_faults(config: Mapping[str, Any], headers: Iterable[Header]) -> list[str]:
-    """Whether config.json declares the quantization and ignores no module that is stored packed."""
+    """Whether config.json declares the quantization: a group for every module that is stored quantized, none ignored.
+
+    Names are taken in the checkpoint's spelling and in those that engines make of them in any family that ships.
+    """
     block = config.get(BLOCK_NAME)
     if not isinstance(block, dict):
         return [f"config.json has no {BLOCK_NAME}; engines would take packed weights for plain ones"]
@@ -57,28 +62,44 @@ def config_faults(config: Mapping[str, Any], headers: Iterable[Header]) -> list[
     if not isinstance(ignore, list) or not all(isinstance(entry, str) for entry in ignore):
         return [f"{BLOCK_NAME}.ignore in config.json is not a list of names and patterns"]
     faults = [f"config.json: {BLOCK_NAME}: {fault}" for fault in block_faults(block)]
-    strange = [entry for entry in ignore if not is_entry(entry)]
-    faults += [f"{BLOCK_NAME}.ignore: {shortened(entry)} is no pattern that schemegen writes" for entry in strange]
-    return faults if strange else faults + _ignored(ignore, headers)
+    targets = _targets(block.get("config_groups"))
+    for place, entries in (("ignore", ignore), ("targets", targets)):
+        strange = [entry for entry in entries if not is_entry(entry)]
+        faults += [f"{BLOCK_NAME}.{place}: {shortened(entry)} is no pattern that schemegen writes" for entry in strange]
+        if strange:
+            return faults
+    return faults + _misread(ignore, targets, headers)
 
 
-def _ignored(ignore: Collection[str], headers: Iterable[Header]) -> list[str]:
+def _targets(groups: object) -> list[str]:
+    """The targets of all groups, as far as they are texts; what else is amiss shows where the source is given."""
+    values = groups.values() if isinstance(groups, dict) else ()
+    found = [group.get("targets") for group in values if isinstance(group, dict)]
+    return [entry for entries in found if isinstance(entries, list) for entry in entries if isinstance(entry, str)]
+
+
+def _misread(ignore: Collection[str], targets: Collection[str], headers: Iterable[Header]) -> list[str]:
     modules = {
-        first_expert(tensor.name.removesuffix(_PACKED))
+        first_expert(tensor.name.removesuffix(_SCALE))
         for header in headers
         for tensor in header.tensors
-        if tensor.name.endswith(_PACKED)
+        if tensor.name.endswith(_SCALE)
     }
     too_long = [
         f"{shortened(module)} is longer than any module's name" for module in modules if len(module) > _MAX_NAME
     ]
     if too_long:
         return sorted(too_long)
-    return [
-        f"config.json ignores {module}, which is stored packed"
-        for module in sorted(modules)
-        if any(matches(name, ignore) for name in spellings(module))
-    ]
+    return [fault for module in sorted(modules) if (fault := _fault(module, ignore, targets))]
+
+
+def _fault(module: str, ignore: Collection[str], targets: Collection[str]) -> str | None:
+    names = spellings(module, RENAMES)
+    if any(matches(name, ignore) for name in names):
+        return f"config.json ignores {module}, which is stored quantized"
+    if "Linear" not in targets and not all(matches(name, targets) for name in names):
+        return f"no group of config.json targets {module}, which is stored quantized"
+    return None
 
 
 def differ_beyond_block(text: str, other: str) -> bool:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from schemegen.backends.base import Backend, Batch, Buffers, Job, Needs
 from schemegen.backends.guard import GuardedBackend
 from schemegen.errors import CheckpointError, OutputError, PluginError
+from schemegen.formats import DTYPE_BITS
 from schemegen.planner import Chunk
 from schemegen.scheme import Format
 
@@ -131,6 +134,63 @@ def test_same_bits_as_is_a_name_or_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(Odd, "same_bits_as", True)
     with pytest.raises(PluginError, match="same_bits_as returned bool, not str"):
         _ = guarded.same_bits_as
+
+
+class Fills(Backend):
+    """Writes one value into every buffer."""
+
+    name: ClassVar[str] = "fills"
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def refuses(self, format: Format) -> None:
+        return None
+
+    def quantize_chunk(self, job: Job, chunk: Chunk, out: Buffers) -> None:
+        for items in out.values():
+            items[...] = self.value
+
+    def quantize_batch(self, job: Job, batch: Batch) -> None:
+        self.quantize_chunk(job, batch.chunks[0], batch.out)
+
+
+@pytest.mark.parametrize("is_batch", [False, True])
+@pytest.mark.parametrize(
+    ("suffix", "dtype", "shape", "bits", "is_wrong"),
+    [
+        ("weight_scale", "BF16", (2, 3, 4), 0x3F80, False),
+        ("weight_scale", "BF16", (2, 3, 4), 0xBF80, False),
+        ("weight_scale", "BF16", (2, 3, 4), 0, True),
+        ("weight_scale", "BF16", (2, 3, 4), 0x8000, True),
+        ("weight_scale", "F16", (2, 1), 0x7C00, True),
+        ("weight_scale", "F8_E4M3", (1, 3, 4), 0x7E, False),
+        ("weight_scale", "F8_E4M3", (1, 3, 4), 0x7F, True),
+        ("weight_scale", "F8_E4M3", (1, 3, 4), 0x80, True),
+        ("weight_scale", "U8", (1, 3, 4), 0, False),
+        ("weight_scale", "U8", (1, 3, 4), 0xFF, True),
+        ("weight_global_scale", "F32", (1, 1), 0x3F800000, False),
+        ("weight_global_scale", "F32", (1, 1), 0x7F800000, True),
+        # Of a later block of rows nothing of the whole matrix is due.
+        ("weight_global_scale", "F32", (1, 0), 0x7F800000, False),
+        ("weight", "I8", (1, 3, 4), 0x80, False),
+        ("weight", "F8_E4M3", (1, 3, 4), 0, False),
+        ("weight_zero_point", "I32", (1, 1, 4), 0, False),
+    ],
+)
+def test_scales_by_which_nothing_can_be_decoded_are_the_backends_fault(
+    suffix: str, dtype: str, shape: tuple[int, ...], bits: int, is_wrong: bool, is_batch: bool
+) -> None:
+    out = {suffix: np.zeros(shape, f"u{DTYPE_BITS[dtype] // 8}")}
+    piece = SimpleNamespace(suffix=suffix, dtype=dtype)
+    chunk: Any = SimpleNamespace(tensor=SimpleNamespace(name="t", pieces=(piece,)))
+    guarded = GuardedBackend(Fills(bits), "acme 2.0")
+    told = pytest.raises(PluginError, match="it wrote a scale of tensor t that is NaN, infinite or zero")
+    with told if is_wrong else nullcontext():
+        if is_batch:
+            guarded.quantize_batch(NOTHING, Batch((chunk,), out, (out,)))
+        else:
+            guarded.quantize_chunk(NOTHING, chunk, out)
 
 
 def test_a_device_that_fails_is_not_the_backends_fault() -> None:

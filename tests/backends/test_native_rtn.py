@@ -13,6 +13,8 @@ from schemegen.checkpoint import open_checkpoint
 from schemegen.planner import make_plan, resolve_rules
 from schemegen.scheme import Format, Scheme
 
+TOKENS = {"num_bits": 8, "strategy": "token", "dynamic": True}
+
 
 def form(**fields: Any) -> Format:
     return Format.model_validate({"num_bits": 4, "group_size": 32} | fields)
@@ -27,11 +29,15 @@ def form(**fields: Any) -> Format:
         {"group_size": 128},
         {"num_bits": 8},
         {"strategy": "channel", "group_size": None},
+        {"narrow_range": True},
+        {"symmetric": False},
+        {"symmetric": False, "num_bits": 8, "strategy": "channel", "group_size": None},
+        {"num_bits": 8, "strategy": "channel", "group_size": None, "input_activations": TOKENS},
+        {"num_bits": 6, "strategy": "tensor", "group_size": None, "storage": "int-quantized"},
+        {"group_size": 128, "input_activations": TOKENS | {"type": "float"}, "storage": "pack-quantized"},
     ],
 )
-def test_symmetric_int4_and_int8_are_taken_without_torch(
-    fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_int4_and_int8_are_taken_without_torch(fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("schemegen.backends.native_rtn.torch_fault", lambda: "is not there")
     assert NativeRtn().refuses(form(**fields)) is None
 
@@ -40,7 +46,11 @@ def test_symmetric_int4_and_int8_are_taken_without_torch(
 @pytest.mark.parametrize(
     ("fields", "what"),
     [({"num_bits": bits}, f"INT{bits} in groups of 32") for bits in (2, 3, 5, 6, 7)]
+    + [({"num_bits": bits, "symmetric": False}, f"INT{bits} in groups of 32") for bits in (2, 3, 5, 6, 7)]
     + [
+        ({"symmetric": False, "observer": "mse"}, "INT4 in groups of 32"),
+        ({"num_bits": 8, "storage": "int-quantized", "observer": "mse"}, "INT8 in groups of 32"),
+        ({"num_bits": 3, "narrow_range": True}, "INT3 in groups of 32"),
         ({"num_bits": 3, "strategy": "channel", "group_size": None}, "INT3"),
         ({"group_size": 4}, "INT4 in groups of 4"),
         ({"group_size": 6, "num_bits": 8}, "INT8 in groups of 6"),

@@ -35,12 +35,12 @@ def test_torchs_cpu_differs_nowhere() -> None:
 
 def test_a_scale_by_the_reciprocal_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a division by a number would be on CUDA."""
-    from schemegen.kernels import torch_int
+    from schemegen.kernels import torch_codes, torch_int
 
     def by_reciprocal(bits: object, dtype: str, num_bits: int) -> object:
         scales, top = scales_of(bits, dtype, num_bits)
-        values = torch_int._values(top, dtype).mul(1 / ((2**num_bits - 1) / 2))
-        other = values.to(torch_int._DTYPES[dtype]).view(torch_int._SIGNED[dtype])
+        values = torch_codes.values(top, dtype).mul(1 / ((2**num_bits - 1) / 2))
+        other = values.to(torch_codes.DTYPES[dtype]).view(torch_codes.SIGNED[dtype])
         return scales.where(scales == FLOAT_BITS[dtype].epsilon, other), top
 
     scales_of = torch_int._scales

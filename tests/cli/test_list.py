@@ -49,7 +49,21 @@ def test_schemes_are_the_default(cli: Cli) -> None:
     assert cli("list") == cli("list", "schemes")
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "plugins"])
+def test_schemes_come_with_formats_in_reading_order(cli: Cli) -> None:
+    rows = json.loads(cli("list", "--json").out)
+    names = [row["name"] for row in rows]
+    schemes = load_catalog().schemes
+    assert sorted(names) == schemes.names()
+    assert [row["summary"] for row in rows] == [schemes.get(name).summary for name in names]
+    assert {row["from"] for row in rows} == {"schemegen"}
+    formats = {row["name"]: row["formats"] for row in rows}
+    assert formats["kimi-k2-int4"] == "INT4 g32"
+    assert formats["int4-fp8-mix"] == "INT4 g128; FP8 by row, FP8 activations"
+    told = [names.index(name) for name in ("w4a16-g32", "w4a16-g64", "w4a16-g128", "w8a16", "int4-int8-mix")]
+    assert told == sorted(told)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("schemes", "plugins")])
 def test_json_rows_are_those_of_the_registry(cli: Cli, kind: str) -> None:
     registry = getattr(load_catalog(), kind)
     assert json.loads(cli("list", kind, "--json").out) == [

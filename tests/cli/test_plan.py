@@ -66,6 +66,13 @@ def test_head_and_totals(cli: Cli, plan: Plan) -> None:
     assert f"size     {figures.change(totals.bytes_in, totals.bytes_out)}\n" in out
 
 
+def test_formats_are_told_in_a_few_words_and_so_is_who_serves_them(cli: Cli) -> None:
+    out = cli(*PLAN).out
+    assert "formats       int4: INT4 g32, pack-quantized\n" in out
+    assert "served by     vllm: Marlin" in out
+    assert "\n              transformers: " in out
+
+
 def test_notes_are_told(cli: Cli, tmp_path: Path) -> None:
     policy = tmp_path / "idle.yaml"
     policy.write_text("schema_version: 1\nname: idle\nsummary: none\nrules:\n- {use: keep, part: audio}\n")

@@ -130,7 +130,10 @@ def test_a_backend(cli: Cli) -> None:
     assert yaml.safe_load(cli("show", "native-rtn").out) == {
         "name": "native-rtn",
         "summary": backend.summary,
+        "method": "rtn",
+        "options": [],
         "built_on": list(backend.versions),
+        "devices": ["cpu", "cuda"],
     }
 
 

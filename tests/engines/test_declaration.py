@@ -14,7 +14,6 @@ from schemegen.architectures.qwen3_5_moe import QWEN3_5_MOE
 from schemegen.engines import block_faults, declaration_faults, declare
 from schemegen.errors import PlanError, UnsupportedError
 from schemegen.planner import Action, Plan
-from schemegen.scheme import Scheme
 
 MakePlan = Callable[..., Plan]
 LAYOUTS = [("fused", "fused"), ("separate", "separate"), ("fused", "separate"), ("separate", "fused")]
@@ -217,20 +216,55 @@ def test_a_quantized_head_is_targeted_by_name(make_plan: MakePlan) -> None:
     assert not is_hit("language_model.lm_head", block["ignore"])
 
 
-def test_two_formats_are_refused_by_name(make_plan: MakePlan) -> None:
-    plan = make_plan()
-    formats = {"int4": plan.scheme.formats["int4"], "other": plan.scheme.formats["int4"]}
-    scheme = Scheme.model_validate(plan.scheme.model_dump() | {"formats": formats})
-    tensors = tuple(_with_format(t, "other") if t.part == "mtp" and t.format else t for t in plan.tensors)
-    mixed = Plan(plan.model_id, plan.revision, plan.architecture, scheme, plan.rules, plan.files, tensors, plan.notes)
-    with pytest.raises(UnsupportedError, match="int4, other"):
-        declare(mixed, QWEN3_5_MOE)
+MIX: list[dict[str, Any]] = [
+    {"role": "routed_expert", "use": "int4"},
+    {"role": ["attention", "shared_expert"], "part": "text", "use": "w8a8"},
+    {"role": "lm_head", "use": "mxfp8"},
+]
 
 
-def _with_format(tensor: Any, name: str) -> Any:
-    from dataclasses import replace
+def test_one_group_a_format_each_with_its_own(mixed_plan: MakePlan) -> None:
+    block = declare(mixed_plan(*MIX), QWEN3_5_MOE)
+    assert block["format"] == "pack-quantized"
+    groups = block["config_groups"]
+    stored = {key: group["format"] for key, group in groups.items()}
+    assert stored == {"group_0": "pack-quantized", "group_1": "int-quantized", "group_2": "mxfp8-quantized"}
+    assert [group["targets"][0] for group in groups.values()] == ["Linear", r"re:.*shared_expert\..*", "re:.*lm_head$"]
+    assert groups["group_1"]["input_activations"]["strategy"] == "token"
 
-    return replace(tensor, format=name)
+
+def swapped(block: dict[str, Any]) -> None:
+    groups = block["config_groups"]
+    groups["group_0"], groups["group_1"] = groups["group_1"], groups["group_0"]
+
+
+def reordered(block: dict[str, Any]) -> None:
+    block["config_groups"] = dict(reversed(block["config_groups"].items()))
+
+
+@pytest.mark.parametrize(
+    ("change", "without_names"),
+    [
+        (swapped, True),
+        (reordered, True),
+        (lambda block: block["config_groups"].pop("group_2"), True),
+        (lambda block: block["config_groups"].update(group_3=block["config_groups"]["group_2"]), True),
+        (lambda block: block["config_groups"]["group_1"].update(format="pack-quantized"), True),
+        (lambda block: block["config_groups"]["group_1"].update(input_activations=None), True),
+        (lambda block: block["config_groups"]["group_1"]["targets"].pop(), False),
+        (lambda block: block["config_groups"]["group_1"].pop("targets"), True),
+        (lambda block: block["config_groups"].update(group_1=None), True),
+    ],
+)
+def test_several_groups_are_held_to_the_plan(
+    mixed_plan: MakePlan, change: Callable[[dict[str, Any]], None], without_names: bool
+) -> None:
+    plan = mixed_plan(*MIX)
+    block = declare(plan, QWEN3_5_MOE)
+    assert declaration_faults(block, plan, QWEN3_5_MOE) == declaration_faults(block, plan, None) == []
+    change(block)
+    assert declaration_faults(block, plan, QWEN3_5_MOE) == ["config_groups is not the plan's"]
+    assert declaration_faults(block, plan, None) == (["config_groups is not the plan's"] if without_names else [])
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from schemegen.architectures.base import Part, Role
-from schemegen.engines.ignore import check_ignore, ignore_list, is_entry, is_ignore_list, matches
+from schemegen.engines.ignore import check_ignore, ignore_list, is_ignore_list
 from schemegen.engines.modules import Module
+from schemegen.engines.patterns import is_entry, matches
 from schemegen.errors import PlanError
 
 STRANGE = [
@@ -54,7 +55,8 @@ def test_patterns_that_schemegen_writes_are_entries(entry: str) -> None:
 
 
 def module(name: str, format: str | None, ignore: str | None = None) -> Module:
-    return Module(name, name, Role.MLP, Part.TEXT, ignore, format)
+    renames = (("lm_head", "language_model.lm_head"),)
+    return Module(name, name, Role.MLP, Part.TEXT, ignore, format, renames)
 
 
 @pytest.mark.parametrize(

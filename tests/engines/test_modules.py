@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -22,11 +23,23 @@ MakePlan = Callable[..., Plan]
     ],
 )
 def test_prefixes_that_vllm_rewrites(name: str, spelled: str) -> None:
-    assert spellings(name) == (name, spelled)
+    assert spellings(name, QWEN3_5_MOE.renames) == (name, spelled)
 
 
 def test_a_name_that_stays_has_one_spelling() -> None:
-    assert spellings("mtp.fc") == ("mtp.fc",)
+    assert spellings("mtp.fc", QWEN3_5_MOE.renames) == ("mtp.fc",)
+
+
+def test_fusions_and_renames_are_the_architectures_own(make_plan: MakePlan) -> None:
+    bare = replace(QWEN3_5_MOE, fusions={"pair": ("k_proj", "v_proj")}, renames=(("mtp.", "draft."),))
+    modules = {module.name: module for module in engine_modules(make_plan(), bare)}
+    assert modules["mtp.layers.0.self_attn.pair"].names == (
+        "mtp.layers.0.self_attn.pair",
+        "draft.layers.0.self_attn.pair",
+    )
+    assert "mtp.layers.0.self_attn.qkv_proj" not in modules
+    assert modules["lm_head"].names == ("lm_head",)
+    assert modules["mtp.layers.0.mlp.experts.0.up_proj"].place[1] == "draft.layers.0.mlp.experts"
 
 
 @pytest.mark.parametrize(

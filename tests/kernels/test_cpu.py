@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemegen.errors import UnsupportedError
-from schemegen.kernels.cpu import decode_int, quantize_int, recode_int, warm_up
+from schemegen.kernels.cpu import apply_int, decode_int, quantize_int, recode_int, warm_up
 
 Array = npt.NDArray[Any]
 Weights = Callable[[str, int, int, int, int], Array]
@@ -223,3 +223,48 @@ def test_bits_equal_compressed_tensors(
     np.testing.assert_array_equal(packed, theirs.packed)
     assert recode_int(raw, dtype, num_bits, group_size, packed, scales) == -1
     np.testing.assert_array_equal(decoded(packed, dtype, num_bits, group_size, scales), theirs.restored)
+
+
+@pytest.mark.parametrize("num_bits", [3, 4, 8])
+@pytest.mark.parametrize("dtype", ["BF16", "F16", "F32"])
+def test_a_code_a_byte_is_the_plain_code(dtype: str, num_bits: int, weight_bits: Weights, plain_int: Any) -> None:
+    plain = plain_int(dtype, num_bits)
+    weights = weight_bits(dtype, 61, 416, 32, num_bits)
+    codes, scales = np.full((61, 416), 99, np.uint8), np.zeros((61, 13), weights.dtype)
+    assert quantize_int(weights, dtype, num_bits, 32, codes, scales, "bytes") == -1
+    with np.errstate(over="ignore", under="ignore"):
+        np.testing.assert_array_equal(scales, plain.scales(weights, 32))
+        np.testing.assert_array_equal(codes.view(np.int8), plain.codes(weights, scales))
+        expected = plain.codes(weights, scales).reshape(61, 13, 32) * plain.widen(scales)[..., None]
+    restored = np.empty_like(weights)
+    decode_int(codes, dtype, num_bits, 32, scales, restored, "bytes")
+    with np.errstate(over="ignore", under="ignore"):
+        np.testing.assert_array_equal(restored, plain.narrow(expected.astype(np.float32).reshape(61, 416)))
+    assert recode_int(weights, dtype, num_bits, 32, codes, scales, "bytes") == -1
+    for place in range(0, codes.size, 97):
+        changed = codes.copy()
+        changed.flat[place] ^= 1 << place % 8
+        assert recode_int(weights, dtype, num_bits, 32, changed, scales, "bytes") == place
+
+
+@every_format
+def test_apply_rounds_under_the_scales_given(dtype: str, num_bits: int, weight_bits: Weights, plain_int: Any) -> None:
+    plain = plain_int(dtype, num_bits)
+    weights = weight_bits(dtype, 12, 416, 32, 3)
+    scales = np.random.default_rng(5).integers(1, plain.infinity, (12, 1)).astype(plain.uint)
+    before = scales.copy()
+    codes = np.zeros((12, 416), np.uint8)
+    assert apply_int(weights, dtype, num_bits, 416, codes, scales, "bytes") == -1
+    with np.errstate(over="ignore", under="ignore"):
+        np.testing.assert_array_equal(codes.view(np.int8), plain.codes(weights, scales))
+    np.testing.assert_array_equal(scales, before)
+    weights.flat[77:] = plain.infinity
+    assert apply_int(weights, dtype, num_bits, 416, codes, scales, "bytes") == 77
+
+
+def test_bytes_that_fill_no_words_are_refused() -> None:
+    weights, codes, scales = np.zeros((2, 66), np.uint16), np.zeros((2, 66), np.uint8), np.zeros((2, 1), np.uint16)
+    with pytest.raises(UnsupportedError, match=r"group size 66 .*multiple of 4"):
+        quantize_int(weights, "BF16", 8, 66, codes, scales, "bytes")
+    with pytest.raises(ValueError, match="packed must be"):
+        quantize_int(weights[:, :64].copy(), "BF16", 8, 64, codes, scales, "bytes")

@@ -30,6 +30,12 @@ def test_what_has_a_fused_kernel(num_bits: int, group_size: int | None, fused: b
     assert integers.is_fused(num_bits, group_size) is fused
 
 
+def test_a_code_a_byte_has_a_fused_kernel_where_groups_fill_words() -> None:
+    assert [integers.is_fused(bits, 12, "bytes") for bits in range(2, 9)] == [True] * 7
+    assert not integers.is_fused(8, 6, "bytes")
+    assert integers.is_fused(8, None, "bytes")
+
+
 def test_without_torch_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(integers, "torch_fault", lambda: "is not installed: pip install torch")
     weights, packed, scales = np.zeros((1, 32), np.uint16), np.zeros((1, 3), np.uint32), np.zeros((1, 1), np.uint16)

@@ -207,3 +207,33 @@ def test_bits_equal_compressed_tensors(
     restored = np.empty_like(raw)
     decode_int(packed, dtype, num_bits, group_size, scales, restored)
     np.testing.assert_array_equal(restored, theirs.restored)
+
+
+@every_dtype
+@every_width
+@pytest.mark.parametrize("cols", [416, 26])
+def test_a_code_a_byte_is_the_plain_code(
+    dtype: str, num_bits: int, cols: int, weight_bits: Weights, plain_int: Any
+) -> None:
+    from schemegen.kernels.torch_int import apply_int, decode_int, quantize_int, recode_int
+
+    plain, size = plain_int(dtype, num_bits), cols // 13
+    weights = weight_bits(dtype, 61, cols, size, num_bits)
+    codes, scales = np.full((61, cols), 99, np.uint8), np.zeros((61, 13), weights.dtype)
+    assert quantize_int(weights, dtype, num_bits, size, codes, scales, style="bytes") == -1
+    with np.errstate(over="ignore", under="ignore"):
+        np.testing.assert_array_equal(scales, plain.scales(weights, size))
+        np.testing.assert_array_equal(codes.view(np.int8), plain.codes(weights, scales))
+    again, restored = np.zeros_like(codes), np.empty_like(weights)
+    assert apply_int(weights, dtype, num_bits, size, again, scales, style="bytes") == -1
+    np.testing.assert_array_equal(again, codes)
+    decode_int(codes, dtype, num_bits, size, scales, restored, style="bytes")
+    products = codes.view(np.int8).reshape(61, 13, size).astype(np.float32)
+    with np.errstate(over="ignore", under="ignore"):
+        products *= plain.widen(scales)[..., None]
+        np.testing.assert_array_equal(restored, plain.narrow(products.reshape(61, cols)))
+    assert recode_int(weights, dtype, num_bits, size, codes, scales, style="bytes") == -1
+    for place in range(0, codes.size, 97):
+        changed = codes.copy()
+        changed.flat[place] ^= 1 << place % 8
+        assert recode_int(weights, dtype, num_bits, size, changed, scales, style="bytes") == place

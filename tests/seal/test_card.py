@@ -13,8 +13,9 @@ from schemegen import Scheme
 from schemegen.checkpoint.model import SideFile, Unindexed
 from schemegen.engines import declare
 from schemegen.engines.serving import VERSIONS
+from schemegen.scheme import Method
 from schemegen.seal import Sealing, argument, default_name
-from schemegen.seal.card import card
+from schemegen.seal.card import _method, card
 
 MakeSealing = Callable[..., Sealing]
 
@@ -72,6 +73,50 @@ def test_it_has_the_seeds_table_and_the_plans_figures(make_card: Callable[..., s
     assert "7.77 MB (7.41 MiB) → **4.95 MB (4.72 MiB)** of tensors, 1.57 times smaller" in text
     assert "| mtp | routed expert | quantized to int4 | 2 | 72 | 393,216 | 786,432 | 221,568 |" in text
     assert "| text | lm head | kept | 1 | 1 | 81,920 | 163,840 | 163,840 |" in text
+
+
+MIX = {
+    "schema_version": 1,
+    "name": "mix",
+    "summary": "a mix",
+    "served_by": {"vllm": "tried | on a CPU", "acme": "kernels of its own"},
+    "formats": {
+        "int4": {"num_bits": 4, "group_size": 32, "observer": "signed_mse"},
+        "int8": {
+            "weights": {"num_bits": 8, "strategy": "channel"},
+            "input_activations": {"num_bits": 8, "strategy": "token", "dynamic": True, "observer": None},
+        },
+    },
+    "policy": ["keep-mtp", {"role": "attention", "part": "text", "use": "int8"}, {"role": "*", "use": "int4"}],
+}
+
+
+def test_it_says_what_each_format_is_and_who_serves_the_scheme(make_card: Callable[..., str]) -> None:
+    text = make_card(scheme=Scheme.model_validate(MIX))
+    rows = dict(re.findall(r"^\| ([\w ]+) \| (.+) \|$", text, re.MULTILINE))
+    assert "\nINT4 and INT8 quantization of `qwen3.6-moe`" in text
+    assert rows["Precision of int4"].startswith("W4A16 ")
+    assert rows["Weights of int4"] == "INT4, a scale for every 32 weights of a row, symmetric"
+    assert rows["Activations of int4"] == "not quantized"
+    assert rows["Scales of int4"].startswith("signed\\_mse: a search over scales of both signs")
+    assert rows["Format of int4"] == "pack-quantized (compressed-tensors)"
+    assert rows["Precision of int8"].startswith("W8A8 ")
+    assert rows["Activations of int8"] == "INT8, a scale for every token, found while serving"
+    assert rows["Format of int8"] == "int-quantized (compressed-tensors)"
+    assert rows["Quantized modules"].startswith("int4: routed expert of text; ")
+    assert "; int8: attention of text (" in rows["Quantized modules"]
+    assert "\n- vLLM: tried \\| on a CPU\n- acme: kernels of its own\n" in text
+    assert "### vLLM\n" in text
+    assert "### SGLang\n" not in text
+    fields = yaml.safe_load(text.split("---\n")[1])
+    assert {"int4", "int8"} < set(fields["tags"])
+
+
+def test_a_methods_options_stand_beside_it() -> None:
+    assert _method(Method.model_validate("rtn")) == "RTN (round-to-nearest, data-free)"
+    assert _method(Method.model_validate({"name": "gptq", "dampening": 0.1, "order": "a|b"})) == (
+        "gptq (dampening 0.1, order a\\|b)"
+    )
 
 
 def test_it_tells_how_to_serve_and_how_to_make_it_again(make_card: Callable[..., str]) -> None:

@@ -33,10 +33,27 @@ INT8 = {"num_bits": 8, "type": "int", "strategy": "channel", "symmetric": True}
 INT4 = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32, "symmetric": True}
 
 
+TOKEN = {"num_bits": 8, "strategy": "token", "dynamic": True}
+FP8 = {"num_bits": 8, "type": "float", "strategy": "channel", "input_activations": {**TOKEN, "type": "float"}}
+NVFP4 = {"num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 16}
+MANY = {"experts": INT4, "shared": {**INT8, "symmetric": False}, "linear": FP8, "full": NVFP4}
+MANY_POLICY = [
+    {"role": "routed_expert", "use": "experts"},
+    {"role": "shared_expert", "use": "shared"},
+    {"role": "linear_attention", "use": "linear"},
+    {"role": "attention", "use": "full"},
+]
+
+
 def scheme(weights: Mapping[str, Any] = INT4, policy: Any = "experts-only") -> Scheme:
     """A scheme with one format."""
+    return mixed({"f": weights}, policy)
+
+
+def mixed(formats: Mapping[str, Any], policy: Any) -> Scheme:
+    """A scheme with several."""
     fields = {"schema_version": 1, "name": "other", "summary": "another", "policy": policy}
-    return Scheme.model_validate({**fields, "formats": {"f": weights}})
+    return Scheme.model_validate({**fields, "formats": formats})
 
 
 @pytest.fixture
@@ -58,6 +75,16 @@ CASES: dict[str, tuple[Any, Any, Any, list[str]]] = {
     "one by one": ("separate", "F16", "kimi-k2-int4", []),
     "one by one, MTP kept": ("separate", "BF16", "kimi-k2-int4", ["keep-mtp"]),
     "channels of 8 bits": ("fused", "F32", scheme(INT8), []),
+    "search of the clip": ("fused", "BF16", scheme({**INT4, "observer": "mse"}), []),
+    "activations": ("separate", "BF16", scheme({**INT8, "input_activations": TOKEN}), []),
+    "packed beside activations": (
+        "fused",
+        "BF16",
+        scheme({**INT4, "storage": "pack-quantized", "input_activations": FP8["input_activations"]}),
+        [],
+    ),
+    "four formats": ("fused", "BF16", mixed(MANY, MANY_POLICY), []),
+    "four formats, MTP kept": ("separate", "F16", mixed(MANY, MANY_POLICY), ["keep-mtp"]),
     "no experts": ("separate", "BF16", scheme(policy=[{"role": ["attention", "shared_expert"], "use": "f"}]), []),
 }
 STACKED_CASES: dict[str, tuple[Any, Any, Any, list[str]]] = {
@@ -188,18 +215,65 @@ def test_without_a_faithful_script_there_is_none(make_script: MakeScript, change
     assert make_script(**changes) is None
 
 
+def changed(sealing: Sealing, formats: Mapping[str, Any], **changes: Any) -> PeerScript | None:
+    """The script of a plan whose formats are others than it was made with."""
+    others = sealing.plan.scheme.model_copy(update={"formats": mixed(formats, "experts-only").formats})
+    plan = replace(sealing.plan, scheme=others, **changes)
+    return peer_script(replace(sealing, plan=plan), quantized_of(plan), [], "name")
+
+
+def test_layers_of_two_formats_make_none(sample_folder: Path, finished: Path, make_sealing: MakeSealing) -> None:
+    """Patterns say nothing of layers: the first format would take the second one's modules."""
+    sealing = make_sealing(sample_folder, finished, told={"same_bits_as": PEER})
+    tensors = tuple(
+        replace(tensor, format="int8") if tensor.format and tensor.layer == 2 else tensor
+        for tensor in sealing.plan.tensors
+    )
+    assert changed(sealing, {"int4": INT4, "int8": INT8}) is not None
+    assert changed(sealing, {"int4": INT4, "int8": INT8}, tensors=tensors) is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"symmetric": False}, "symmetric=False),"),
+        ({"observer": "mse"}, 'symmetric=True, observer="memoryless_mse"),'),
+        ({"type": "float"}, 'scale_dtype="uint8"),\n    format="mxfp4-pack-quantized",'),
+        (
+            {"input_activations": TOKEN, "storage": "pack-quantized"},
+            'QuantizationArgs(num_bits=8, type="int", strategy="token", symmetric=True, dynamic=True),\n'
+            '    format="pack-quantized",\n',
+        ),
+    ],
+    ids=str,
+)
+def test_it_says_what_the_format_says(
+    sample_folder: Path, finished: Path, make_sealing: MakeSealing, fields: dict[str, Any], told: str
+) -> None:
+    sealing = make_sealing(sample_folder, finished, told={"same_bits_as": PEER})
+    script = changed(sealing, {"int4": {**INT4, **fields}})
+    assert script is not None
+    assert told in script.text
+
+
 @pytest.mark.parametrize(
     "field",
-    [{"narrow_range": True}, {"symmetric": False}, {"observer": "mse"}, {"actorder": "static"}, {"type": "float"}],
+    [
+        {"narrow_range": True},
+        {"observer": "signed_mse"},
+        {"observer": "imatrix"},
+        {"actorder": "static"},
+        {**NVFP4},
+        {"num_bits": 8, "type": "float", "strategy": "block", "group_size": None, "block_structure": [128, 128]},
+    ],
+    ids=str,
 )
 def test_a_format_that_it_rounds_otherwise_has_none(
     sample_folder: Path, finished: Path, make_sealing: MakeSealing, field: dict[str, Any]
 ) -> None:
     sealing = make_sealing(sample_folder, finished, told={"same_bits_as": PEER})
-    formats = scheme({**INT4, **field}).formats
-    changed = sealing.plan.scheme.model_copy(update={"formats": {"int4": formats["f"]}})
-    plan = replace(sealing.plan, scheme=changed)
-    assert peer_script(replace(sealing, plan=plan), quantized_of(plan), [], "name") is None
+    assert changed(sealing, {"int4": INT4}) is not None
+    assert changed(sealing, {"int4": {**INT4, **field}}) is None
 
 
 def test_targets_that_hit_what_is_kept_make_none(

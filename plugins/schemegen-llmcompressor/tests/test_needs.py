@@ -22,6 +22,13 @@ from schemegen.checkpoint.model import Remote
 from schemegen.runner import produce
 from schemegen.runner.space import check_space
 
+NVFP4 = """
+schema_version: 1
+name: nvfp4
+summary: NVFP4 of one role
+formats: {{nvfp4: {{num_bits: 4, type: float, strategy: tensor_group, group_size: 16}}}}
+policy: [{{role: {role}, use: nvfp4}}]
+"""
 MakeJob = Callable[..., Job]
 
 
@@ -98,6 +105,19 @@ def test_a_stack_that_llm_compressor_names_otherwise_is_refused_before_work(samp
     rules = tuple(replace(rule, experts=_renamed(rule.experts)) for rule in QWEN3_5_MOE.rules)
     plan = job(sample, architecture=replace(QWEN3_5_MOE, rules=rules)).plan
     with pytest.raises(UnsupportedError, match=r"does not take \S+_proj apart as the plan does"):
+        LlmCompressorRtn().needs(plan)
+
+
+@pytest.mark.parametrize(
+    ("role", "told"),
+    [("routed_expert", "of model.language_model.layers.0.mlp.experts.0.gate_proj"), ("attention", None)],
+)
+def test_nvfp4_of_layers_that_it_does_not_fuse_is_refused_before_work(
+    sample: Path, job: MakeJob, tmp_path: Path, role: str, told: str | None
+) -> None:
+    (tmp_path / "nvfp4.yaml").write_text(NVFP4.format(role=role))
+    plan = job(sample, tmp_path / "nvfp4.yaml").plan
+    with pytest.raises(UnsupportedError, match=f"makes the global scale {told} over other") if told else nullcontext():
         LlmCompressorRtn().needs(plan)
 
 

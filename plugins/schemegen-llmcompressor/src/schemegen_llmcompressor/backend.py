@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from schemegen import Backend, Buffers
 from schemegen.backends.base import Job, Needs, nonfinite
-from schemegen.formats import MINMAX, observer_of, rounding_fault, storage_of
+from schemegen.formats import rounding_fault
 from schemegen.kernels.floats import first_nonfinite
-from schemegen_llmcompressor.faults import BACKEND, fault
-from schemegen_llmcompressor.layouts import check_layouts
+from schemegen.seal.peer_bits import rounding_difference
+from schemegen_llmcompressor.faults import BACKEND
+from schemegen_llmcompressor.layouts import check_fusions, check_layouts
 from schemegen_llmcompressor.orders import order_of
 from schemegen_llmcompressor.parts import Part, parts_of
 from schemegen_llmcompressor.process import carry_out
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class LlmCompressorRtn(Backend):
-    """Data-free round to nearest by llm-compressor: symmetric INT2 to INT8, group or channel, pack-quantized."""
+    """Data-free rounding by llm-compressor, into every storage format, by extremes or by its search of the clip."""
 
     name: ClassVar[str] = BACKEND
     summary: ClassVar[str] = "round to nearest by llm-compressor's model_free_ptq, in scratch space"
@@ -35,17 +36,13 @@ class LlmCompressorRtn(Backend):
 
     def refuses(self, format: Format) -> str | None:
         """Why model_free_ptq has no such result, or None."""
-        if fault := rounding_fault(format):
-            return fault
-        weights = format.weights
-        plain = storage_of(format) == "pack-quantized" and weights.symmetric and format.input_activations is None
-        if plain and not weights.narrow_range and observer_of(weights) == MINMAX:
-            return None
-        return "offers symmetric pack-quantized integers by their extremes only"
+        difference = rounding_difference(format)
+        return rounding_fault(format) or (f"is model_free_ptq, which {difference}" if difference else None)
 
     def needs(self, plan: Plan) -> Needs:
-        """Room for all quantized tensors once more; UnsupportedError for an unknown layout."""
+        """Room for all quantized tensors once more; UnsupportedError for an unknown layout or fusion."""
         check_layouts(plan)
+        check_fusions(plan)
         return Needs(scratch_bytes=scratch_bytes(parts_of(plan)))
 
     def prepare(self, job: Job) -> None:
@@ -63,9 +60,11 @@ class LlmCompressorRtn(Backend):
     def quantize_chunk(self, job: Job, chunk: Chunk, out: Buffers) -> None:
         """Hand out what was made of the chunk; CheckpointError where a weight of it is NaN or infinite."""
         assert self._result is not None
+        # llm-compressor takes any weight, and not every format tells afterwards.
+        weights = job.read(chunk)
+        if (index := first_nonfinite(weights.bits, weights.dtype)) >= 0:
+            raise nonfinite(chunk, index)
         self._result.fill(chunk, out)
-        if first_nonfinite(out["weight_scale"], chunk.tensor.source.dtype) >= 0:
-            raise _nonfinite(job, chunk)
 
 
 def _quantize(job: Job, parts: tuple[Part, ...], scratch: Scratch) -> None:
@@ -82,12 +81,3 @@ def _quantize(job: Job, parts: tuple[Part, ...], scratch: Scratch) -> None:
     job.progress.start("llm-compressor", total)
     carry_out(order, scratch.order, scratch.log, tick)
     job.progress.finish()
-
-
-def _nonfinite(job: Job, chunk: Chunk) -> Exception:
-    """A scale that is no number comes from a weight that is none; llm-compressor takes it as it is."""
-    weights = job.read(chunk)
-    index = first_nonfinite(weights.bits, weights.dtype)
-    if index < 0:
-        return fault(f"model_free_ptq made a scale of {chunk.tensor.name} that is NaN or infinite from finite weights")
-    return nonfinite(chunk, index)

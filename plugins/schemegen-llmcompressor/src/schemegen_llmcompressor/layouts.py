@@ -1,10 +1,11 @@
-"""The stacks of experts that model_free_ptq takes apart, by its `split_fused_moe_experts`."""
+"""What model_free_ptq knows of models: stacks that its `split_fused_moe_experts` takes apart, layers it fuses."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from schemegen import UnsupportedError
+from schemegen.seal.peer_bits import fusion_difference
 
 if TYPE_CHECKING:
     from schemegen.planner import Plan
@@ -20,6 +21,12 @@ def check_layouts(plan: Plan) -> None:
             raise UnsupportedError(
                 f"model_free_ptq does not take {tensor.name} apart as the plan does; choose another --backend"
             )
+
+
+def check_fusions(plan: Plan) -> None:
+    """UnsupportedError where it would make a global scale over other matrices than the plan does."""
+    if difference := fusion_difference(plan):
+        raise UnsupportedError(f"model_free_ptq {difference}; choose another --backend")
 
 
 def _modules(tensor: PlannedTensor) -> tuple[str, ...]:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from schemegen.seal.peer_bits import scheme_words, searches
 from schemegen_llmcompressor.parts import Part
 
 if TYPE_CHECKING:
     from schemegen import Format
     from schemegen.checkpoint.model import Checkpoint
     from schemegen.planner import Plan
-    from schemegen.scheme import Quantization
-
-#: The fields of QuantizationArgs that decide the bits; all others stay at their defaults, or are refused.
-_FIELDS: Final = ("num_bits", "type", "strategy", "group_size", "symmetric", "dynamic")
 
 
 def order_of(
@@ -24,24 +21,19 @@ def order_of(
     """One run of model_free_ptq a format; a worker thread a device, since a part each is what memory is counted by."""
     return {
         "result": str(result),
-        "devices": list(devices),
-        "workers": len(devices),
         "runs": [
-            _run(checkpoint, plan.scheme.formats[name], [part for part in parts if part.format == name])
+            _run(checkpoint, plan.scheme.formats[name], [part for part in parts if part.format == name], devices)
             for name in dict.fromkeys(part.format for part in parts)
         ],
     }
 
 
-def _run(checkpoint: Checkpoint, format: Format, parts: Iterable[Part]) -> dict[str, Any]:
+def _run(checkpoint: Checkpoint, format: Format, parts: Iterable[Part], devices: Sequence[str]) -> dict[str, Any]:
     parts = list(parts)
     return {
-        "weights": arguments(format.weights),
+        "scheme": scheme_words(format),
+        # Its search of the clip ratio stops elsewhere on a GPU.
+        "devices": ["cpu"] if searches(format) else list(devices),
         "shards": {part.file: str(checkpoint.path(part.shard).resolve()) for part in parts},
         "weight_map": {tensor.name: part.file for part in parts for tensor in part.tensors},
     }
-
-
-def arguments(weights: Quantization) -> dict[str, Any]:
-    """The keywords of compressed-tensors' QuantizationArgs."""
-    return {name: getattr(weights, name) for name in _FIELDS} | {"observer": weights.observer or "minmax"}

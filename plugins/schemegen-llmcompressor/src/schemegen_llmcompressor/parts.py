@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Final
+
+from schemegen.formats import Shared, shared_of
 
 if TYPE_CHECKING:
     from schemegen.planner import Plan
     from schemegen.planner.tensors import Output, PlannedTensor
 
-#: Source bytes of a part, unless one tensor is larger: llm-compressor holds a part in memory as a whole.
+#: Source bytes of a part, unless one tensor is larger, or all of a shard's in a format with shared scales:
+#: llm-compressor holds a part in memory as a whole, and wants in it a set's first module, not the others alone.
 PART_BYTES: Final = 512 << 20
 
 
@@ -31,11 +35,15 @@ class Part:
 
 def parts_of(plan: Plan, part_bytes: int = PART_BYTES) -> tuple[Part, ...]:
     """Every quantized tensor of the plan in exactly one part, and no kept one in any."""
-    cut = [tensors for group in _groups(plan) for tensors in _cut(group, part_bytes)]
+    cut = [tensors for group in _groups(plan) for tensors in _cut(group, _limit(plan, group[0], part_bytes))]
     return tuple(
         Part(f"{number:05}.safetensors", tensors[0].format or "", tensors[0].source.file, tuple(tensors))
         for number, tensors in enumerate(cut, start=1)
     )
+
+
+def _limit(plan: Plan, tensor: PlannedTensor, part_bytes: int) -> float:
+    return inf if shared_of(plan.format_of(tensor)) is Shared.FUSED else part_bytes
 
 
 def _groups(plan: Plan) -> list[list[PlannedTensor]]:
@@ -47,7 +55,7 @@ def _groups(plan: Plan) -> list[list[PlannedTensor]]:
     return list(groups.values())
 
 
-def _cut(tensors: list[PlannedTensor], part_bytes: int) -> Iterator[list[PlannedTensor]]:
+def _cut(tensors: list[PlannedTensor], part_bytes: float) -> Iterator[list[PlannedTensor]]:
     part: list[PlannedTensor] = []
     size = 0
     for tensor in tensors:

@@ -25,13 +25,15 @@ class Result:
     """The files of all parts; their headers are read once, their tensors when they are asked for."""
 
     def __init__(self, folder: Path, parts: Sequence[Part]) -> None:
-        """PluginError unless the files hold exactly what the plan names of their parts."""
+        """PluginError unless the files hold exactly what the plan names of all parts.
+
+        Modules with one global scale lie together, in the file of one of them.
+        """
         self._folder = folder
         self._headers: dict[str, TensorHeader] = {}
         for part in parts:
-            headers = _headers(folder, part.file)
-            _check(part, headers)
-            self._headers |= headers
+            self._headers |= _headers(folder, part.file)
+        _check(parts, self._headers)
 
     def fill(self, chunk: Chunk, out: Buffers) -> None:
         """Fill every buffer of the chunk with what was made of it."""
@@ -60,8 +62,8 @@ def _headers(folder: Path, file: str) -> Mapping[str, TensorHeader]:
         raise fault(f"model_free_ptq left no usable result in {folder}: {reason}; run again with --restart") from error
 
 
-def _check(part: Part, headers: Mapping[str, TensorHeader]) -> None:
-    planned = {output.name: (output.dtype, output.shape) for output in part.outputs}
+def _check(parts: Sequence[Part], headers: Mapping[str, TensorHeader]) -> None:
+    planned = {output.name: (output.dtype, output.shape) for part in parts for output in part.outputs}
     made = {name: (header.dtype, header.shape) for name, header in headers.items()}
     for words, names in (
         ("made no", planned.keys() - made.keys()),

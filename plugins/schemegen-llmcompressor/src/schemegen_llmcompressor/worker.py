@@ -59,7 +59,7 @@ def quantize(order: dict[str, Any], links: Path) -> None:
     for number, run in enumerate(order["runs"]):
         folder = links / str(number)
         _link_source(folder, run["shards"], run["weight_map"])
-        _model_free_ptq(folder, order, run["weights"])
+        _model_free_ptq(folder, order["result"], run)
 
 
 def _link_source(folder: Path, shards: dict[str, str], weight_map: dict[str, str]) -> None:
@@ -71,19 +71,30 @@ def _link_source(folder: Path, shards: dict[str, str], weight_map: dict[str, str
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
 
 
-def _model_free_ptq(source: Path, order: dict[str, Any], weights: dict[str, Any]) -> None:
-    from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
+def _model_free_ptq(source: Path, result: str, run: dict[str, Any]) -> None:
+    from compressed_tensors.quantization import QuantizationScheme
     from llmcompressor import model_free_ptq
 
-    # "Linear" is every weight of the source; regexes over names would be matched one by one.
-    scheme = QuantizationScheme(targets=["Linear"], weights=QuantizationArgs(**weights), format="pack-quantized")
+    _save_strided()
     model_free_ptq(
         model_stub=str(source),
-        save_directory=order["result"],
-        scheme=scheme,
-        max_workers=order["workers"],
-        device=order["devices"],
+        save_directory=result,
+        # "Linear" is every weight of the source; regexes over names would be matched one by one.
+        scheme=QuantizationScheme(targets=["Linear"], **run["scheme"]),
+        max_workers=len(run["devices"]),
+        device=run["devices"],
     )
+
+
+def _save_strided() -> None:
+    """Let it write blocks: they come out strided, and safetensors takes no such tensor. The values stay as they are."""
+    from llmcompressor.entrypoints import model_free
+    from safetensors.torch import save_file
+
+    def save_contiguous(tensors: dict[str, Any], path: str) -> None:
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
+
+    model_free.save_file = save_contiguous
 
 
 if __name__ == "__main__":
