@@ -90,7 +90,7 @@ class Backend(ABC):
     `versions` names the distributions whose versions go on record: those whose code decides the bits. `devices` are the
     kinds of device it computes on, cpu or cuda. A worker of `cuda:1` calls `quantize_batch` with its own stream as
     torch's current; of a backend without one, chunks are asked for as on a CPU, and `prepare` alone uses devices.
-    `same_bits_as` is the program whose bits these are, as tests show. `method` is what schemes call its way, `options`
+    `method` is what schemes call its way, `options`
     the pydantic model of what a scheme may say beside that name; with None nothing.
     """
 
@@ -98,7 +98,6 @@ class Backend(ABC):
     summary: ClassVar[str] = ""
     versions: ClassVar[tuple[str, ...]] = ()
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
-    same_bits_as: ClassVar[str | None] = None
     method: ClassVar[str] = "rtn"
     options: ClassVar[type[BaseModel] | None] = None
 
@@ -125,6 +124,10 @@ class Backend(ABC):
     def recorded(self, plan: Plan) -> tuple[str, ...]:
         """The distributions to record of a run: `versions`, unless the plan narrows them down."""
         return self.versions
+
+    def same_bits_as(self, plan: Plan) -> str | None:
+        """The program that makes the very bits of this plan, as tests show; None where none is known to."""
+        return None
 
     def report(self) -> tuple[str, ...]:
         """Fallbacks and remarks for the model card, after the last chunk."""

@@ -82,11 +82,10 @@ class GuardedBackend:
         """Whether it is the backend that computes on devices, chunk by chunk, and not its `prepare` alone."""
         return type(self.backend).quantize_batch is not Backend.quantize_batch
 
-    @property
-    def same_bits_as(self) -> str | None:
-        """The program whose bits these are."""
+    def same_bits_as(self, plan: Plan) -> str | None:
+        """The program that makes the very bits of this plan."""
         with self._blamed("same_bits_as"):
-            return self._typed("same_bits_as", self.backend.same_bits_as, (str, type(None)))
+            return self._typed("same_bits_as", self.backend.same_bits_as(plan), (str, type(None)))
 
     @property
     def method(self) -> str:

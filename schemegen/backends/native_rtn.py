@@ -10,6 +10,7 @@ from schemegen.codecs import Codec, codec_of
 from schemegen.errors import UnsupportedError
 from schemegen.formats import rounding_fault
 from schemegen.kernels.integers import torch_fault
+from schemegen.seal.peer_bits import PEER, peer_difference
 
 if TYPE_CHECKING:
     from schemegen.planner import Plan
@@ -26,7 +27,6 @@ class NativeRtn(WeightBackend):
     summary: ClassVar[str] = "round to nearest, data-free: fused CPU kernels, or torch on a GPU"
     versions: ClassVar[tuple[str, ...]] = ("numba", "numpy")
     devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
-    same_bits_as: ClassVar[str | None] = "llm-compressor"
 
     def refuses(self, format: Format) -> str | None:
         """Why the format cannot be computed here, or None."""
@@ -43,6 +43,10 @@ class NativeRtn(WeightBackend):
         fault = codec_of(format).encode(weights.bits, weights.dtype, out, weights.shared, weights.device)
         if fault >= 0:
             raise NonFiniteWeight(fault)
+
+    def same_bits_as(self, plan: Plan) -> str | None:
+        """llm-compressor, where it knows the formats and fuses what engines fuse."""
+        return PEER if peer_difference(plan) is None else None
 
     def recorded(self, plan: Plan) -> tuple[str, ...]:
         """What decides the bits on any device: the fused kernels for all that they know, torch for the rest."""

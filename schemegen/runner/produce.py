@@ -222,7 +222,7 @@ def _sealing(order: Order, source: Source, outcome: Outcome) -> Sealing:
         source_files=source.files,
         digests=outcome.digests,
         backend=order.backend.name,
-        same_bits_as=order.backend.same_bits_as,
+        same_bits_as=order.backend.same_bits_as(order.plan),
         versions=order.backend.versions(order.plan),
         command=order.command,
         report=order.backend.report(),

@@ -128,12 +128,12 @@ def test_same_bits_as_is_a_name_or_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     guarded = GuardedBackend(Odd(None), "acme 2.0")
     found = []
     for name in (None, "acme-quantizer"):
-        monkeypatch.setattr(Odd, "same_bits_as", name)
-        found.append(guarded.same_bits_as)
+        monkeypatch.setattr(Odd, "same_bits_as", lambda self, plan, name=name: name)
+        found.append(guarded.same_bits_as(NOTHING))
     assert found == [None, "acme-quantizer"]
-    monkeypatch.setattr(Odd, "same_bits_as", True)
+    monkeypatch.setattr(Odd, "same_bits_as", lambda self, plan: True)
     with pytest.raises(PluginError, match="same_bits_as returned bool, not str"):
-        _ = guarded.same_bits_as
+        guarded.same_bits_as(NOTHING)
 
 
 class Fills(Backend):

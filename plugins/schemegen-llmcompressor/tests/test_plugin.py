@@ -17,7 +17,7 @@ def test_the_entry_point_registers_the_backend(sample: Path) -> None:
     backend = catalog.backend("llmcompressor-rtn")
     plan = schemegen.plan("kimi-k2-int4", sample)
     assert set(backend.versions(plan)) == {"llmcompressor", "compressed-tensors", "torch"}
-    assert backend.same_bits_as == "llm-compressor"
+    assert backend.same_bits_as(plan) == "llm-compressor"
 
 
 def test_importing_it_imports_nothing_heavy() -> None:

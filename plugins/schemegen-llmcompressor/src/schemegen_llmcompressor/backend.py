@@ -8,7 +8,7 @@ from schemegen import Backend, Buffers
 from schemegen.backends.base import Job, Needs, nonfinite
 from schemegen.formats import rounding_fault
 from schemegen.kernels.floats import first_nonfinite
-from schemegen.seal.peer_bits import rounding_difference
+from schemegen.seal.peer_bits import PEER, peer_difference, rounding_difference
 from schemegen_llmcompressor.faults import BACKEND
 from schemegen_llmcompressor.layouts import check_fusions, check_layouts
 from schemegen_llmcompressor.orders import order_of
@@ -29,7 +29,6 @@ class LlmCompressorRtn(Backend):
     summary: ClassVar[str] = "round to nearest by llm-compressor's model_free_ptq, in scratch space"
     versions: ClassVar[tuple[str, ...]] = VERSIONS
     devices: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
-    same_bits_as: ClassVar[str | None] = "llm-compressor"
 
     def __init__(self) -> None:
         self._result: Result | None = None
@@ -38,6 +37,10 @@ class LlmCompressorRtn(Backend):
         """Why model_free_ptq has no such result, or None."""
         difference = rounding_difference(format)
         return rounding_fault(format) or (f"is model_free_ptq, which {difference}" if difference else None)
+
+    def same_bits_as(self, plan: Plan) -> str | None:
+        """llm-compressor, unless its own script could not save what it computes."""
+        return PEER if peer_difference(plan) is None else None
 
     def needs(self, plan: Plan) -> Needs:
         """Room for all quantized tensors once more; UnsupportedError for an unknown layout or fusion."""
