@@ -304,7 +304,7 @@ def test_kept_tensors_may_hold_anything(source: Path, tmp_path: Path) -> None:
 def test_free_space_is_checked_first(sample_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10, 9, 1_000_000))
-    with pytest.raises(OutputError, match=r"needs 6\.24 MB more and 1\.00 MB are free"):
+    with pytest.raises(OutputError, match=r"needs 11\.06 MB more and 1\.00 MB are free"):
         schemegen.apply(KIMI, sample_folder, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from schemegen.checkpoint.sample_tokenizer import CHAT_TEMPLATE, TOKEN_IDS, tokenizer, tokenizer_config
 
-HIDDEN: Final = 256
+HIDDEN: Final = 384
 EXPERTS: Final = 8
 EXPERT_WIDTH: Final = 128
 HEADS: Final = 2

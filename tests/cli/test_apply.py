@@ -146,7 +146,7 @@ def test_the_sample_is_made_once(cli: Cli, tmp_path: Path) -> None:
     told = json.loads(done.out)
     assert (told["path"], told["status"]) == (str(folder), "written")
     assert (folder / "config.json").is_file()
-    assert done.err.startswith("quantize  7.77 MB\n")
+    assert done.err.startswith("quantize  18.2 MB\n")
     again = cli(*APPLY, "-o", str(folder))
     assert (again.code, again.out) == (
         0,

@@ -231,7 +231,7 @@ def test_offline_the_cache_serves_and_says_so(
     assert done.returncode == 1
     assert re.fullmatch(
         rf"error: {REPO} is only partly in the cache and HF_HUB_OFFLINE is set: model-00002-of-00003\.safetensors "
-        r"\(3,190,744 bytes\) are missing; unset HF_HUB_OFFLINE and run again\n",
+        r"\(7,654,120 bytes\) are missing; unset HF_HUB_OFFLINE and run again\n",
         done.stderr,
     )
 

@@ -125,11 +125,11 @@ def test_experts_in_two_formats_are_noted(mixed_plan: MakePlan) -> None:
 
 
 def test_how_far_a_big_model_splits(mixed_plan: MakePlan, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An expert of the sample is 64 wide: two groups of 32."""
+    """An expert of the sample is 128 wide: four groups of 32."""
     plan = mixed_plan({"role": "routed_expert", "use": "int4"})
     monkeypatch.setattr("schemegen.engines.limits._SPLIT_BYTES", 0)
     (note,) = engine_notes(plan, QWEN3_5_MOE)
-    assert "at most 2 GPUs" in note
+    assert "at most 4 GPUs" in note
     assert engine_notes(mixed_plan({"role": "routed_expert", "use": "int8"}), QWEN3_5_MOE) == ()
 
 

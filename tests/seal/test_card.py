@@ -70,9 +70,9 @@ def test_it_has_the_seeds_table_and_the_plans_figures(make_card: Callable[..., s
         "fusion",
         "all of vision",
     ]
-    assert "7.77 MB (7.41 MiB) → **4.95 MB (4.72 MiB)** of tensors, 1.57 times smaller" in text
-    assert "| mtp | routed expert | quantized to int4 | 2 | 72 | 393,216 | 786,432 | 221,568 |" in text
-    assert "| text | lm head | kept | 1 | 1 | 81,920 | 163,840 | 163,840 |" in text
+    assert "18.2 MB (17.4 MiB) → **9.77 MB (9.31 MiB)** of tensors, 1.87 times smaller" in text
+    assert "| mtp | routed expert | quantized to int4 | 2 | 72 | 1,179,648 | 2,359,296 | 663,936 |" in text
+    assert "| text | lm head | kept | 1 | 1 | 122,880 | 245,760 | 245,760 |" in text
 
 
 MIX = {
