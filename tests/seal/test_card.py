@@ -70,7 +70,7 @@ def test_it_has_the_seeds_table_and_the_plans_figures(make_card: Callable[..., s
         "fusion",
         "all of vision",
     ]
-    assert "18.2 MB (17.4 MiB) → **9.77 MB (9.31 MiB)** of tensors, 1.87 times smaller" in text
+    assert "18.24 MB (17.40 MiB) → **9.77 MB (9.31 MiB)** of tensors, 1.87 times smaller" in text
     assert "| mtp | routed expert | quantized to int4 | 2 | 72 | 1,179,648 | 2,359,296 | 663,936 |" in text
     assert "| text | lm head | kept | 1 | 1 | 122,880 | 245,760 | 245,760 |" in text
 
