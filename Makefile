@@ -18,7 +18,7 @@ ENGINES_PYTHON := PYTHONPATH=.:tests_engines/hooks $(ENGINES)/bin/python
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-engines lint format bench bench-backends bench-schemes bench-formats bench-quality bench-hub \
+.PHONY: help demo test test-engines lint format bench bench-backends bench-schemes bench-sizes bench-formats bench-quality bench-hub \
 	bench-gpu bench-kill bench-full-disk clean
 
 help: ## show this list
@@ -32,7 +32,7 @@ test: $(DEV) ## run the tests
 	$(BIN)/python -m pytest
 	@for plugin in $(PLUGINS); do (cd $$plugin && $(CURDIR)/$(BIN)/python -m pytest) || exit 1; done
 
-test-engines: $(ENGINES_DONE) ## vLLM, SGLang and transformers on real outputs (3 GB to install, 5 minutes)
+test-engines: $(ENGINES_DONE) ## vLLM, SGLang and transformers on real outputs (3 GB to install, then 10 to 20 minutes)
 	$(ENGINES_PYTHON) -m pytest tests_engines
 
 lint: $(DEV) ## ruff, mypy, import contracts
@@ -54,6 +54,9 @@ bench-backends: $(DEV) ## every backend on the same checkpoint: bits, time, memo
 
 bench-schemes: $(DEV) ## every built-in scheme on small checkpoints: bytes, verify, who else computes the bits
 	$(BIN)/python -m bench.accept
+
+bench-sizes: $(DEV) ## every built-in scheme on Qwen3.6-35B-A3B's layout: planned bytes, seconds to plan
+	$(BIN)/python -m bench.schemes
 
 bench-formats: $(DEV) ## every format on 3.3 GB, native against llm-compressor: seconds, memory, bits (an hour)
 	$(BIN)/python -m bench.formats --peer-python $(BIN)/python

@@ -23,8 +23,8 @@ from bench.compare import tensor_differences
 from bench.process import ROOT, FailedError, Run, alternate, measured, median, schemegen
 from bench.run import PEER_VARIABLE
 from bench.workspace import GIGABYTE, Workspace
+from schemegen.peer import scheme_words
 from schemegen.scheme import Format
-from schemegen.seal.peer_bits import scheme_words
 
 _INT4: Final = {"num_bits": 4, "group_size": 32}
 _FP8: Final = {"num_bits": 8, "type": "float"}

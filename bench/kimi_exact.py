@@ -123,7 +123,7 @@ def _again(drawn: Groups) -> Iterator[tuple[str, Words, Bits]]:
         cpu.quantize_int(drawn.weights, "BF16", 4, SIZE, words, scales, style)
         yield way, words, scales
     tops = _values(drawn.weights & np.uint16(0x7FFF)).max(1, keepdims=True)
-    alone = scales_of(tops, "BF16", grid_of(4, NARROW)).astype(np.uint16)
+    alone = scales_of(tops, "BF16", grid_of(4, NARROW).divisor).astype(np.uint16)
     cpu.apply_int(drawn.weights, "BF16", 4, SIZE, words, alone, NARROW)
     yield ALONE, words, alone
 

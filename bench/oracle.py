@@ -20,8 +20,8 @@ from bench.compare import Stored, stored_tensors
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.errors import UnsupportedError
 from schemegen.formats import DTYPE_BITS, storage_of
+from schemegen.peer import fusion_difference, rounding_difference, scheme_words
 from schemegen.planner import Plan, PlannedTensor
-from schemegen.seal.peer_bits import fusion_difference, rounding_difference, scheme_words
 
 PLUGIN: Final = "schemegen_llmcompressor"
 MODEL_FREE: Final = "model_free_ptq"

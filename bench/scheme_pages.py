@@ -15,8 +15,9 @@ from bench.schemes import headers_of, plan_of, schemes
 from schemegen.architectures.base import Part, Role
 from schemegen.catalog import load_catalog
 from schemegen.data import schemes_folder
+from schemegen.engines.serving import ENGINES
 from schemegen.formats import storage_of
-from schemegen.formats.words import activations_in_words, bits_in_words, observer_in_words, short, weights_in_words
+from schemegen.formats.words import activations_in_words, bits_in_words, in_short, observer_in_words, weights_in_words
 from schemegen.planner import Plan
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -24,7 +25,6 @@ README: Final = ROOT / "README.md"
 PAGE: Final = ROOT / "docs" / "reference" / "schemes.md"
 BEGIN: Final = "<!-- schemes: `python -m bench.scheme_pages` writes what follows -->"
 END: Final = "<!-- end of schemes -->"
-ENGINES: Final = {"vllm": "vLLM", "sglang": "SGLang", "transformers": "transformers"}
 _OTHERS: Final = (Role.ATTENTION, Role.LINEAR_ATTENTION, Role.SHARED_EXPERT, Role.MLP)
 _BF16: Final = 16
 
@@ -92,7 +92,7 @@ def _others(plan: Plan) -> str:
 def _formats(plan: Plan, roles: Sequence[Role]) -> str:
     rows = [row for row in plan.totals.by_role if row.role in roles and row.part is Part.TEXT]
     names = dict.fromkeys(row.format for row in rows)
-    return "; ".join("as shipped" if name is None else short(plan.scheme.formats[name]) for name in names)
+    return "; ".join("as shipped" if name is None else in_short(plan.scheme.formats[name]) for name in names)
 
 
 def _bits(plan: Plan) -> str:

@@ -14,7 +14,7 @@ from schemegen.catalog import Catalog, load_catalog
 from schemegen.checkpoint import open_checkpoint
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.checkpoint.quantized import refuse_quantized
-from schemegen.engines import declare, engine_notes, serve_command
+from schemegen.engines import check_declaration, engine_notes, serve_command
 from schemegen.errors import OutputError
 from schemegen.inspection import Inspection, look_at
 from schemegen.manifest import Manifest, read_manifest
@@ -175,8 +175,8 @@ def _planned(
     refuse_quantized(checkpoint)
     architecture = catalog.architecture_of(checkpoint.config)
     planned = make_plan(checkpoint, architecture, found, rules)
-    declare(planned, architecture)
-    return replace(planned, notes=planned.notes + engine_notes(planned, architecture)), architecture
+    notes = engine_notes(planned, architecture, check_declaration(planned, architecture))
+    return replace(planned, notes=planned.notes + notes), architecture
 
 
 def _command(

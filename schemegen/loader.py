@@ -7,7 +7,7 @@ import json
 import stat
 from collections.abc import Hashable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import yaml
 from pydantic import ValidationError
@@ -43,6 +43,10 @@ class _StrictLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+if TYPE_CHECKING:
+    _Loader: TypeAlias = type[yaml.SafeLoader] | type[yaml.CSafeLoader]
+
+
 def load_scheme(path: str | Path) -> Scheme:
     """The scheme in a YAML file; SchemeFileError lists all its faults."""
     return _load(Path(path), Scheme)
@@ -63,12 +67,21 @@ def load_policies(folder: str | Path) -> list[Policy]:
     return _load_folder(Path(folder), Policy)
 
 
-def _load_folder(folder: Path, model: type[_Model]) -> list[_Model]:
+def load_shipped(folder: Path) -> tuple[list[Scheme], list[Policy]]:
+    """What load_schemes and load_policies give of the folder that ships with schemegen, at a tenth of the parsing.
+
+    Nobody else's files: libyaml looks neither for aliases nor for keys that stand twice.
+    """
+    quick = getattr(yaml, "CSafeLoader", _StrictLoader)
+    return _load_folder(folder, Scheme, quick), _load_folder(folder / "policies", Policy, quick)
+
+
+def _load_folder(folder: Path, model: type[_Model], loader: _Loader = _StrictLoader) -> list[_Model]:
     found: list[_Model] = []
     faults: list[SchemeFault] = []
     for path in sorted(folder.glob("*.yaml")):
         try:
-            found.append(_load(path, model))
+            found.append(_load(path, model, loader))
         except SchemeFileError as error:
             faults.extend(error.faults)
     if faults:
@@ -76,17 +89,17 @@ def _load_folder(folder: Path, model: type[_Model]) -> list[_Model]:
     return found
 
 
-def _load(path: Path, model: type[_Model]) -> _Model:
-    data = _read(path)
+def _load(path: Path, model: type[_Model], loader: _Loader = _StrictLoader) -> _Model:
+    data = _read(path, loader)
     try:
         return model.model_validate(data)
     except ValidationError as error:
         raise SchemeFileError([_fault(path, item) for item in error.errors()]) from None
 
 
-def _read(path: Path) -> Any:
+def _read(path: Path, loader: _Loader) -> Any:
     try:
-        data = yaml.load(_raw(path), Loader=_StrictLoader)
+        data = yaml.load(_raw(path), Loader=loader)
         json.dumps(data, allow_nan=False, ensure_ascii=False).encode()
     except OSError as error:
         raise _file_error(path, f"cannot be read: {error.strerror}") from None

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,10 @@ import pytest
 import schemegen
 from bench.loopback_hub import LoopbackHub
 from schemegen.checkpoint.sample import write_sample
+from schemegen.digests import digest, file_digest
+from schemegen.manifest import Tile, read_manifest, write_manifest
+from schemegen.planner import Chunk
+from schemegen.runner.buffers import Buffers, Outputs
 
 WriteShard = Callable[..., Path]
 WriteCheckpoint = Callable[..., Path]
@@ -27,6 +32,8 @@ def pytest_configure() -> None:
     _HOMES.append(tempfile.mkdtemp(prefix="schemegen-tests-"))
     for name in [name for name in os.environ if name.startswith(("HF_", "HUGGINGFACE_", "HUGGING_FACE_"))]:
         del os.environ[name]
+    # Threads of torch that wait by spinning take the processor from those that work, fivefold on a busy machine.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.update(HF_HOME=_HOMES[0], HF_ENDPOINT=_NOBODY, HF_HUB_DISABLE_TELEMETRY="1")
 
 
@@ -89,6 +96,55 @@ def finished(sample_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 def source(sample_folder: Path, tmp_path: Path) -> Path:
     """A source of the test's own."""
     return Path(shutil.copytree(sample_folder, tmp_path / "model"))
+
+
+@pytest.fixture(scope="session")
+def forge() -> Callable[[Path], None]:
+    """Makes the manifest of an output true again after a change, as somebody who wants to be believed would."""
+
+    def run(output: Path) -> None:
+        manifest = read_manifest(output)
+        shards = {file: _tiles(output / file, tiles) for file, tiles in manifest.shards.items()}
+        files = {name: file_digest(output / name) for name in manifest.files}
+        write_manifest(output, manifest.model_copy(update={"shards": shards, "files": files}))
+
+    return run
+
+
+def _tiles(path: Path, tiles: tuple[Tile, ...]) -> tuple[Tile, ...]:
+    raw, end, found = path.read_bytes(), 0, []
+    for tile in tiles:
+        found.append(Tile(tile.nbytes, digest([raw[end : end + tile.nbytes]])))
+        end += tile.nbytes
+    return tuple(found)
+
+
+@dataclass
+class Steps:
+    """What backends were handed in one go: how often blocks of a matrix's rows, and how often several chunks."""
+
+    blocks: int = 0
+    batches: int = 0
+
+    def take(self, chunks: Sequence[Chunk]) -> None:
+        """Count one step."""
+        self.blocks += any(chunk.shape[1] < chunk.tensor.matrix_shape[0] for chunk in chunks)
+        self.batches += len(chunks) > 1
+
+
+@pytest.fixture
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
+    """Chunks of some rows of the sample's matrices, and batches of few of those; the steps that are then taken."""
+    monkeypatch.setattr("schemegen.planner.chunks.CHUNK_BYTES", 20_000)
+    monkeypatch.setattr("schemegen.runner.lanes.BATCH_BYTES", 60_000)
+    steps, make = Steps(), Buffers.outputs
+
+    def outputs(self: Buffers, *chunks: Chunk) -> Outputs:
+        steps.take(chunks)
+        return make(self, *chunks)
+
+    monkeypatch.setattr(Buffers, "outputs", outputs)
+    return steps
 
 
 @pytest.fixture(scope="session")

@@ -96,6 +96,11 @@ FORBIDDEN = {
         r"--find" + r"-links",
         r"--trusted" + r"-host",
     ],
+    "what lies beside the checkout": [
+        r"\bROOT\.par" + r"ent\b",
+        r"\.\./sha" + r"red\b",
+        r"\bshared/(yard" + r"stick|facts|seed)\b",
+    ],
     "how it was written": [
         r"(?i:\bwork" + r"place\b)",
         r"(?i:\b(this|another|next|last|previous|earlier|later) sess" + r"ion\b)",
@@ -139,6 +144,8 @@ def test_the_project_speaks_of_itself_alone(what: str, patterns: list[str]) -> N
         "https://py" + "pi.org/simple",
         "the last Sess" + "ion did it",
         "a sub" + "agent wrote it",
+        "ROOT.par" + "ent / 'weights'",
+        "see ../sha" + "red/design",
     ],
 )
 def test_the_patterns_catch_what_they_are_for(text: str) -> None:

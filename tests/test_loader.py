@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from schemegen import builtin
+from schemegen.catalog import load_catalog
 from schemegen.data import schemes_folder
 from schemegen.errors import SchemeFileError
-from schemegen.loader import load_policies, load_policy, load_scheme, load_schemes
+from schemegen.loader import load_policies, load_policy, load_scheme, load_schemes, load_shipped
 
 GOOD = """\
 schema_version: 1
@@ -34,6 +36,22 @@ def test_a_scheme_file_is_read(tmp_path: Path) -> None:
 def test_every_shipped_file_loads() -> None:
     assert {scheme.name for scheme in load_schemes(schemes_folder())} >= {"kimi-k2-int4"}
     assert {policy.name for policy in load_policies(schemes_folder() / "policies")} >= {"experts-only", "keep-mtp"}
+
+
+def test_they_hold_the_same_whoever_parses_them() -> None:
+    """libyaml takes what the strict reader refuses, so that the shipped files are read both ways here."""
+    folder = schemes_folder()
+    assert load_shipped(folder) == (load_schemes(folder), load_policies(folder / "policies"))
+
+
+def test_what_ships_is_read_once_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = load_catalog()
+    monkeypatch.setattr("schemegen.builtin.load_shipped", None)
+    again = load_catalog()
+    assert list(again.schemes) == list(catalog.schemes)
+    assert all(again.scheme(name) is catalog.scheme(name) for name in catalog.schemes.names())
+    builtin.schemegen_register_schemes().clear()
+    assert load_catalog().schemes.names() == catalog.schemes.names()
 
 
 def test_shipped_files_are_named_after_what_they_hold() -> None:

@@ -23,7 +23,7 @@ from bench.schemes import RECKONED, headers_of, plan_of, schemes
 from schemegen.catalog import load_catalog
 from schemegen.data import schemes_folder
 from schemegen.formats import rounding_fault
-from schemegen.formats.words import short
+from schemegen.formats.words import in_short
 from schemegen.planner import Plan, PlannedTensor
 from schemegen.policy import Rule
 from schemegen.scheme import Scheme
@@ -75,7 +75,7 @@ def golden(plan: Plan) -> Iterator[str]:
     """A plan in lines: formats, rules, a row for each part, role and format, a line a kind of quantized tensor."""
     rows = json.loads(plan.to_json())["tensors"]
     digest = hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
-    yield from (f"format {name}: {short(found)}" for name, found in plan.formats_used.items())
+    yield from (f"format {name}: {in_short(found)}" for name, found in plan.formats_used.items())
     yield from (f"rule {rule.label}: {rule.format or 'keep'}" for rule in plan.rules)
     totals = plan.totals
     yield f"tensors {totals.tensors_in} to {totals.tensors_out}, bytes {totals.bytes_in} to {totals.bytes_out}"

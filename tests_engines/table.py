@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from schemegen.engines.serving import ENGINES
 from tests_engines.cases import Case
 
-_ENGINES = ("vLLM", "SGLang", "transformers")
 _HEAD = ("engine", "MTP block", "experts", "compared", "result")
 
 
@@ -36,8 +36,9 @@ class Table:
     def to_markdown(self) -> str:
         """The table, the grid and the notes; nothing where no row is."""
         rows = sorted(self.rows, key=lambda row: row[0])
-        grid = [(name, *(results.get(engine, "") for engine in _ENGINES)) for name, results in self.schemes.items()]
-        tables = [_table(_HEAD, rows), _table(("scheme", *_ENGINES), sorted(grid))]
+        engines = tuple(ENGINES.values())
+        grid = [(name, *(results.get(engine, "") for engine in engines)) for name, results in self.schemes.items()]
+        tables = [_table(_HEAD, rows), _table(("scheme", *engines), sorted(grid))]
         return "\n".join([*filter(None, tables), *(f"{note}\n" for note in self.notes)]) if any(tables) else ""
 
 

@@ -11,6 +11,7 @@ from schemegen.architectures.base import Part, Role
 from tests_engines.cases import module_of
 from tests_engines.schemes import CASES, SchemeCase, SchemeOutput, summary_of
 from tests_engines.table import Table
+from tests_engines.vllm_load import is_same
 
 #: What vLLM's classes ask no matcher about, whatever a checkpoint says.
 NEVER_ASKED = {Role.ROUTER, Role.SHARED_EXPERT_GATE, Role.EMBEDDING, Role.NORM, Role.STATE}
@@ -60,3 +61,13 @@ def test_its_loader_puts_every_stored_tensor_in_place(
     modules = {module for tensor in output.plan.tensors if tensor.format for module in tensor.modules}
     assert len(load["compared"]) >= len({module_of(f"{name}.weight", load["fused"]) for name in modules})
     table.scheme(scheme_case.scheme, "vLLM", f"as planned, {len(load['compared'])} parameters equal")
+
+
+def test_a_number_of_a_whole_matrix_may_be_held_several_times() -> None:
+    """vLLM counts three matrices in in_proj_qkv, and holds their one scale three times before that of in_proj_z."""
+    from torch import tensor
+
+    assert is_same(tensor([2.0, 2.0, 2.0, 3.0]), tensor([2.0, 3.0]))
+    assert not is_same(tensor([2.0, 3.0, 3.0, 2.0]), tensor([2.0, 3.0]))
+    assert not is_same(tensor([[2.0, 2.0], [3.0, 3.0]]), tensor([[2.0], [3.0]]))
+    assert not is_same(tensor([3.0, 2.0]), tensor([2.0, 3.0]))

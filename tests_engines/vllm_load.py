@@ -201,16 +201,17 @@ def _compare(model: Any, stored: dict[str, Any], found: dict[str, Any]) -> None:
     for name, wanted in _expected(stored, found["fused"]).items():
         held = plain.get(name, plain.get(name.replace("mtp.", "model.", 1)))
         found["compared"].append(name)
-        if held is None or not _is_same(held.data, wanted):
+        if held is None or not is_same(held.data, wanted):
             found["differing"].append(name)
 
 
-def _is_same(held: Any, wanted: Any) -> bool:
+def is_same(held: Any, wanted: Any) -> bool:
+    """Whether a parameter of vLLM's holds the stored values bit for bit, in its own dtype."""
     import torch
 
-    if held.numel() != wanted.numel() and len(set(wanted.flatten().tolist())) == 1:
-        # One number for all of a layer, which vLLM holds once for each of the matrices that it counts in it.
-        wanted = wanted.flatten()[:1].expand(held.shape)
+    if wanted.ndim == 1 and held.numel() > wanted.numel():
+        # Numbers of whole matrices, each of which vLLM holds once for every matrix that it counts in one.
+        held, wanted = (torch.unique_consecutive(values.flatten()) for values in (held, wanted))
     cast = wanted.to(held.dtype) if wanted.is_floating_point() and held.dtype != wanted.dtype else wanted
     return bool(cast.dtype == held.dtype) and torch.equal(
         held.flatten().contiguous().view(torch.uint8), cast.flatten().contiguous().view(torch.uint8)

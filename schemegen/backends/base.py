@@ -10,6 +10,7 @@ from operator import index as as_int
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from schemegen.codecs.places import unraveled
 from schemegen.errors import CheckpointError
 from schemegen.kernels.floats import first_nonfinite
 
@@ -90,8 +91,9 @@ class Backend(ABC):
     `versions` names the distributions whose versions go on record: those whose code decides the bits. `devices` are the
     kinds of device it computes on, cpu or cuda. A worker of `cuda:1` calls `quantize_batch` with its own stream as
     torch's current; of a backend without one, chunks are asked for as on a CPU, and `prepare` alone uses devices.
-    `method` is what schemes call its way, `options`
-    the pydantic model of what a scheme may say beside that name; with None nothing.
+
+    `method` is the name by which schemes ask for what it does. `options` is the pydantic model of what they may set
+    beside that name; None where there is nothing to set.
     """
 
     name: ClassVar[str]
@@ -104,6 +106,10 @@ class Backend(ABC):
     @abstractmethod
     def refuses(self, format: Format) -> str | None:
         """Why this backend cannot produce the format, or None."""
+
+    def refuses_weights(self, format: Format, dtype: str, columns: int) -> str | None:
+        """Why this backend cannot produce a format it takes from weights of this dtype and width, or None."""
+        return None
 
     def needs(self, plan: Plan) -> Needs:
         """What the run needs beyond memory; asked before anything starts."""
@@ -142,9 +148,10 @@ class WeightBackend(Backend):
 
     @abstractmethod
     def quantize(self, weights: Weights, format: Format, out: Buffers) -> None:
-        """Fill all of `out` from `weights`, on `weights.device`; raise NonFiniteWeight for NaN or infinity.
+        """Fill all of `out` from `weights`, on `weights.device`.
 
-        A scale that is NaN, infinite or zero is refused.
+        Raises NonFiniteWeight with the index of the first weight that is NaN or infinite. A scale that is NaN, infinite
+        or zero is refused.
 
         Large matrices come in blocks of rows that share nothing but `weights.shared`: at multiples of the format's
         `row_step`, and whole where a search goes over all rows. Where no row depends on another, and there alone
@@ -155,10 +162,10 @@ class WeightBackend(Backend):
         - pack-quantized: `weight_packed`, 32-bit words along the columns, lowest bits first, each code with
           2**(num_bits - 1) added; `weight_zero_point` likewise, but down the columns
         - int-quantized and float-quantized: `weight`, a code an item, as two's complement or as FP8 E4M3
-        - nvfp4 and mxfp4: `weight_packed`, two FP4 E2M1 codes an item, the first in the low bits
-        - nvfp4: `weight_global_scale` is what the scales, FP8 E4M3, were multiplied by
+        - NVFP4 and MXFP4: `weight_packed`, two FP4 E2M1 codes an item, the first in the low bits
+        - NVFP4: `weight_global_scale` is what the scales, FP8 E4M3, were multiplied by
 
-        Other scales are of the weights' dtype; of the mx formats they are E8M0, exponents with 127 added.
+        Other scales are of the weights' dtype; of MX formats they are E8M0, exponents with 127 added.
         """
 
     def quantize_chunk(self, job: Job, chunk: Chunk, out: Buffers) -> None:
@@ -215,15 +222,11 @@ def nonfinite(chunk: Chunk, index: int) -> CheckpointError:
 def nonfinite_at(tensor: PlannedTensor, index: int) -> CheckpointError:
     """What to raise where a tensor's item is NaN or infinite: its name, and the item's place in it."""
     return CheckpointError(
-        f"tensor {tensor.name} holds NaN or infinity at {_position_of(tensor, index)}; "
+        f"tensor {tensor.name} holds NaN or infinity at {position_of(tensor, index)}; "
         "a weight to quantize must be finite: mend the source, or keep the tensor with a policy"
     )
 
 
-def _position_of(tensor: PlannedTensor, index: int) -> list[int]:
+def position_of(tensor: PlannedTensor, index: int) -> list[int]:
     """The place of an item in its source tensor, one number a dimension."""
-    place: list[int] = []
-    for length in reversed(tensor.source.shape):
-        index, here = divmod(index, length)
-        place.append(here)
-    return place[::-1]
+    return list(unraveled(index, tensor.source.shape))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from schemegen.backends.base import Backend, Batch, Buffers, Job, Needs
 from schemegen.backends.faults import device_faults
 from schemegen.backends.options import option_faults
+from schemegen.backends.ranges import wide_range
 from schemegen.errors import OutputError, PluginError, SchemegenError, shortened
 from schemegen.kernels.floats import first_unusable
 
@@ -37,6 +38,13 @@ class GuardedBackend:
         with self._blamed("refuses"):
             return self._typed("refuses", self.backend.refuses(format), (str, type(None)))
 
+    def refuses_weights(self, format: Format, dtype: str, columns: int) -> str | None:
+        """Why the backend cannot produce the format from weights of this dtype and width, or None."""
+        with self._blamed("refuses_weights"):
+            return self._typed(
+                "refuses_weights", self.backend.refuses_weights(format, dtype, columns), (str, type(None))
+            )
+
     def needs(self, plan: Plan) -> Needs:
         """What the run needs beyond memory."""
         with self._blamed("needs"):
@@ -54,14 +62,14 @@ class GuardedBackend:
         """Fill every buffer of `out`; neither the mapping nor an array's shape can be changed."""
         with self._blamed("quantize_chunk"), device_faults(job):
             self.backend.quantize_chunk(job, chunk, _lent(out))
-        self._check_scales(chunk, out)
+        self._check_scales(job, chunk, out)
 
     def quantize_batch(self, job: Job, batch: Batch) -> None:
         """Fill every buffer of the batch; neither the mappings nor an array's shape can be changed."""
         with self._blamed("quantize_batch"), device_faults(job):
             self.backend.quantize_batch(job, Batch(batch.chunks, _lent(batch.out), tuple(map(_lent, batch.parts))))
         for chunk, out in zip(batch.chunks, batch.parts, strict=True):
-            self._check_scales(chunk, out)
+            self._check_scales(job, chunk, out)
 
     def report(self) -> tuple[str, ...]:
         """Remarks for the card."""
@@ -107,13 +115,14 @@ class GuardedBackend:
             raise self._error(f"devices is {shortened(repr(kinds))}, and must name {' or '.join(_KINDS)}, or both")
         return kinds
 
-    def _check_scales(self, chunk: Chunk, out: Buffers) -> None:
-        """Scales by which no weight can be decoded are the backend's fault: weights it takes are finite."""
+    def _check_scales(self, job: Job, chunk: Chunk, out: Buffers) -> None:
+        """Scales by which no weight can be decoded are the backend's fault, but where the weights leave it no other."""
         dtypes = {piece.suffix: piece.dtype for piece in chunk.tensor.pieces if piece.suffix.endswith("_scale")}
         for suffix, dtype in dtypes.items():
             scales = out.get(suffix)
-            if scales is not None and first_unusable(scales, dtype) >= 0:
-                raise self._error(f"it wrote a scale of tensor {chunk.tensor.name} that is NaN, infinite or zero")
+            if scales is not None and (first := first_unusable(scales, dtype)) >= 0:
+                told = f"it wrote a scale of tensor {chunk.tensor.name} that is NaN, infinite or zero"
+                raise wide_range(job, chunk, first) or self._error(told)
 
     def _names(self, call: str, values: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(self._typed(call, value, (str,)) for value in self._typed(call, values, (tuple,)))

@@ -9,8 +9,9 @@ from schemegen.backends.base import Buffers, Job, NonFiniteWeight, WeightBackend
 from schemegen.codecs import Codec, codec_of
 from schemegen.errors import UnsupportedError
 from schemegen.formats import rounding_fault
-from schemegen.kernels.integers import torch_fault
-from schemegen.seal.peer_bits import PEER, peer_difference
+from schemegen.formats.words import in_short
+from schemegen.kernels.torch_check import torch_fault
+from schemegen.peer import PEER, peer_difference
 
 if TYPE_CHECKING:
     from schemegen.planner import Plan
@@ -31,6 +32,10 @@ class NativeRtn(WeightBackend):
     def refuses(self, format: Format) -> str | None:
         """Why the format cannot be computed here, or None."""
         return rounding_fault(format) or _codec_fault(format)
+
+    def refuses_weights(self, format: Format, dtype: str, columns: int) -> str | None:
+        """What of these weights has no fused kernel needs torch."""
+        return _torch_fault(format, f"{dtype} to ") if codec_of(format).needs_torch(dtype, columns) else None
 
     def prepare(self, job: Job) -> None:
         """Load, at the very first run compile, the kernels that the plan needs."""
@@ -66,11 +71,9 @@ def _codec_fault(format: Format) -> str | None:
         codec = codec_of(format)
     except UnsupportedError as error:
         return str(error)
-    fault = torch_fault() if codec.needs_torch() else None
-    return None if fault is None else f"computes {_described(format)} with torch, which {fault}"
+    return _torch_fault(format) if codec.needs_torch() else None
 
 
-def _described(format: Format) -> str:
-    weights = format.weights
-    kind = {"int": "INT", "float": "FP"}[weights.type]
-    return f"{kind}{weights.num_bits}" + (f" in groups of {weights.group_size}" if weights.group_size else "")
+def _torch_fault(format: Format, what: str = "") -> str | None:
+    fault = torch_fault()
+    return None if fault is None else f"computes {what}{in_short(format)} with torch, which {fault}"

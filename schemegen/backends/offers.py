@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from schemegen.backends.guard import GuardedBackend
@@ -86,9 +86,10 @@ def _option_faults(scheme: Scheme, backend: GuardedBackend, chosen: GuardedBacke
 def _check_format(
     plan: Plan, name: str, format: Format, takers: Sequence[GuardedBackend], chosen: GuardedBackend | None
 ) -> None:
-    if chosen is not None and chosen.refuses(format) is None:
+    kinds = {(t.source.dtype, t.matrix_shape[1]) for t in plan.tensors if t.format == name}
+    if chosen is not None and _reason(chosen, format, kinds) is None:
         return
-    reasons = {backend.name: _refusal(backend, format) for backend in takers}
+    reasons = {backend.name: _refusal(backend, format, kinds) for backend in takers}
     able = [backend for backend, reason in reasons.items() if reason is None]
     if not able:
         why = "; ".join(f"{backend} {reason}" for backend, reason in reasons.items())
@@ -98,9 +99,15 @@ def _check_format(
         raise UnsupportedError(f"backend {chosen.name} refuses format {name!r}: it {reasons[chosen.name]}; {advice}")
 
 
-def _refusal(backend: GuardedBackend, format: Format) -> str | None:
-    """Why a backend does not take a format; a broken one does not, and keeps no other from it."""
+def _reason(backend: GuardedBackend, format: Format, kinds: Collection[tuple[str, int]]) -> str | None:
+    """Why a backend does not take a format, or not from weights of one of these dtypes and widths."""
+    told = (backend.refuses_weights(format, dtype, columns) for dtype, columns in sorted(kinds))
+    return backend.refuses(format) or next((reason for reason in told if reason), None)
+
+
+def _refusal(backend: GuardedBackend, format: Format, kinds: Collection[tuple[str, int]]) -> str | None:
+    """The same; a broken backend does not take it, and keeps no other from it."""
     try:
-        return backend.refuses(format)
+        return _reason(backend, format, kinds)
     except PluginError as error:
         return str(error)

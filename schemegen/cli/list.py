@@ -48,10 +48,10 @@ def _named(catalog: Catalog, kind: str) -> Iterator[dict[str, str]]:
 
 
 def _schemes(catalog: Catalog, kind: str) -> Iterator[dict[str, str]]:
-    from schemegen.formats.words import reading_order, short
+    from schemegen.formats.words import in_short, reading_order
 
     for scheme in sorted(catalog.schemes, key=reading_order):
-        formats = "; ".join(map(short, scheme.formats.values()))
+        formats = "; ".join(map(in_short, scheme.formats.values()))
         origin = catalog.schemes.origin(scheme.name)
         yield {"name": scheme.name, "from": origin, "formats": formats, "summary": scheme.summary}
 

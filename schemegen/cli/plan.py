@@ -47,7 +47,7 @@ def command(scheme: str, model: str, revision: str | None, policies: tuple[str, 
 
 def _lines(plan: Plan) -> list[str]:
     from schemegen.formats import storage_of
-    from schemegen.formats.words import short
+    from schemegen.formats.words import in_short
 
     totals, formats = plan.totals, plan.scheme.formats
     used = [name for name in formats if name in plan.formats_used]
@@ -56,7 +56,7 @@ def _lines(plan: Plan) -> list[str]:
             ("model", plan.model_id if plan.revision is None else f"{plan.model_id} at {plan.revision}"),
             ("architecture", plan.architecture),
             ("scheme", f"{plan.scheme.name}: {plan.scheme.summary}"),
-            ("formats", [f"{name}: {short(formats[name])}, {storage_of(formats[name])}" for name in used]),
+            ("formats", [f"{name}: {in_short(formats[name])}, {storage_of(formats[name])}" for name in used]),
             ("served by", [f"{engine}: {told}" for engine, told in plan.scheme.served_by.items()]),
         ]
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from schemegen.codecs.base import Codec, Wrong
 from schemegen.codecs.places import place_of, unusable_scale
-from schemegen.formats import MSE_OBSERVERS, group_of
+from schemegen.formats import group_of
 from schemegen.kernels.integers import decode_asymmetric, is_fused, quantize_asymmetric, recode_asymmetric
 
 if TYPE_CHECKING:
@@ -20,8 +20,7 @@ class AsymmetricInt(Codec):
 
     def needs_torch(self, dtype: str | None = None, columns: int | None = None) -> bool:
         """Whether ranges are searched, or no fused kernel takes this width and group size."""
-        group = self.weights.group_size if columns is None else group_of(self.weights, columns)
-        return self._searched or not is_fused(self.weights.num_bits, group)
+        return self.is_searched or not is_fused(self.weights.num_bits, self.group(columns))
 
     def warm_up(self, dtype: str, columns: int) -> None:
         """Load or compile the kernel, if there is one."""
@@ -41,7 +40,7 @@ class AsymmetricInt(Codec):
             out["weight_scale"],
             out["weight_zero_point"],
             device,
-            self._searched,
+            self.is_searched,
         )
 
     def recode(self, weights: Items, dtype: str, stored: Stored) -> Wrong | None:
@@ -71,10 +70,6 @@ class AsymmetricInt(Codec):
             stored["weight_zero_point"],
             weights_out,
         )
-
-    @property
-    def _searched(self) -> bool:
-        return self.weights.observer in MSE_OBSERVERS
 
     def _surplus(self, zeros: Items, rows: int) -> Wrong | None:
         """The first word of zero points with bits beyond the last row's."""

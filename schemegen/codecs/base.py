@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from schemegen.formats import group_of, is_searched
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -39,6 +41,15 @@ class Codec(ABC):
         self.format = format
         self.weights = format.weights
 
+    @property
+    def is_searched(self) -> bool:
+        """Whether ranges are searched for over whole matrices."""
+        return is_searched(self.weights)
+
+    def group(self, columns: int | None) -> int | None:
+        """Weights that share a scale along a row; None for a scale a row, where the width is not known."""
+        return self.weights.group_size if columns is None else group_of(self.weights, columns)
+
     @abstractmethod
     def needs_torch(self, dtype: str | None = None, columns: int | None = None) -> bool:
         """Whether a CPU computes it with torch, for want of a fused kernel; None stands for what most models have."""
@@ -65,3 +76,21 @@ class Codec(ABC):
     @abstractmethod
     def decode(self, stored: Stored, dtype: str, weights_out: Items) -> None:
         """Fill `weights_out` with the weights that the stored tensors stand for, as compressed-tensors decompresses."""
+
+
+def rows_of(items: Items) -> Items:
+    """[rows of all matrices, …]."""
+    return items.reshape(-1, items.shape[-1])
+
+
+def known(shared: Floats | None) -> Floats:
+    """The largest magnitudes; ValueError where a format needs them and the caller gives none."""
+    if shared is None:
+        raise ValueError("scales are made from the largest magnitude of each matrix or layer, and none is given")
+    return shared
+
+
+def fill_whole(stored: Items | None, items: Items) -> None:
+    """Fill what belongs to whole matrices, where it is due."""
+    if stored is not None and stored.size:
+        stored[...] = items.reshape(stored.shape)

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from schemegen.codecs.base import Codec, Wrong
+from schemegen.codecs.base import Codec, Wrong, fill_whole, known
 from schemegen.codecs.places import place_of, unusable_scale
-from schemegen.errors import UnsupportedError
-from schemegen.formats import MSE_OBSERVERS
-from schemegen.kernels.integers import torch_fault
+from schemegen.kernels.torch_check import load
 
 if TYPE_CHECKING:
     from schemegen.codecs.base import Floats, Items, Stored
 
 
 class Float8(Codec):
-    """A scale of the weights' dtype for every cell of (height, width) weights; torch searches ranges for `mse`."""
+    """A scale of the weights' dtype for every block of (height, width) weights; torch searches ranges for `mse`."""
 
     is_mx: ClassVar[bool] = False
 
     def needs_torch(self, dtype: str | None = None, columns: int | None = None) -> bool:
         """Whether ranges are searched for."""
-        return self.weights.observer in MSE_OBSERVERS
+        return self.is_searched
 
     def warm_up(self, dtype: str, columns: int) -> None:
         """Load or compile the kernel, if there is one."""
@@ -36,23 +34,20 @@ class Float8(Codec):
         """Fill weight and weight_scale."""
         if self._is_whole:
             return self._encode_whole(weights, dtype, out, shared, device)
-        cell, codes, scales = self._cell(weights.shape), out["weight"], out["weight_scale"]
+        block, codes, scales = self._block(weights.shape), out["weight"], out["weight_scale"]
         if device == "cpu" and not self.needs_torch():
             from schemegen.kernels.cpu_fp8 import quantize_fp8
 
-            return quantize_fp8(weights, dtype, cell, codes, scales, self.is_mx)
+            return quantize_fp8(weights, dtype, block, codes, scales, self.is_mx)
         searches = self.needs_torch()
-        return int(_torch().quantize_fp8(weights, dtype, cell, codes, scales, self.is_mx, device, searches))
+        return int(_torch().quantize_fp8(weights, dtype, block, codes, scales, self.is_mx, device, searches))
 
     def _encode_whole(self, weights: Items, dtype: str, out: Stored, shared: Floats | None, device: str) -> int:
         from schemegen.kernels import cpu_fp8
+        from schemegen.kernels.arrays import scales_of
 
-        if shared is None:
-            raise ValueError("one scale a matrix needs the largest magnitude of each matrix")
-        scales = cpu_fp8.scales_of(shared, dtype)
-        stored = out.get("weight_scale")
-        if stored is not None and stored.size:
-            stored[:] = scales.reshape(stored.shape)
+        scales = scales_of(known(shared), dtype, cpu_fp8.LARGEST)
+        fill_whole(out.get("weight_scale"), scales)
         kernels: Any = cpu_fp8 if device == "cpu" else _torch()
         place = {} if device == "cpu" else {"device": device}
         return int(kernels.quantize_fp8_under(weights, dtype, out["weight"], scales.reshape(-1, 1, 1), **place))
@@ -64,7 +59,7 @@ class Float8(Codec):
         if wrong := unusable_scale(stored["weight_scale"], "U8" if self.is_mx else dtype):
             return wrong
         scales = self._by_matrix(stored["weight_scale"])
-        index = recode_fp8(weights, dtype, self._cell(weights.shape), stored["weight"], scales, self.is_mx)
+        index = recode_fp8(weights, dtype, self._block(weights.shape), stored["weight"], scales, self.is_mx)
         return None if index < 0 else place_of("weight", index, weights.shape)
 
     def decode(self, stored: Stored, dtype: str, weights_out: Items) -> None:
@@ -72,13 +67,13 @@ class Float8(Codec):
         from schemegen.kernels.cpu_fp8 import decode_fp8
 
         scales = self._by_matrix(stored["weight_scale"])
-        decode_fp8(stored["weight"], dtype, self._cell(weights_out.shape), scales, weights_out, self.is_mx)
+        decode_fp8(stored["weight"], dtype, self._block(weights_out.shape), scales, weights_out, self.is_mx)
 
     @property
     def _is_whole(self) -> bool:
         return self.weights.strategy == "tensor"
 
-    def _cell(self, shape: tuple[int, ...]) -> tuple[int, int]:
+    def _block(self, shape: tuple[int, ...]) -> tuple[int, int]:
         """Height and width of what has one scale."""
         _, rows, columns = shape
         return self.weights.block_structure or (rows if self._is_whole else 1, self.weights.group_size or columns)
@@ -89,8 +84,4 @@ class Float8(Codec):
 
 
 def _torch() -> Any:
-    if fault := torch_fault():
-        raise UnsupportedError(f"FP8 is computed with torch, which {fault}")
-    from schemegen.kernels import torch_fp8
-
-    return torch_fp8
+    return load("torch_fp8", "FP8")

@@ -2,62 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from schemegen.codecs.base import Codec, Wrong
-from schemegen.codecs.places import place_of, unusable_scale
-from schemegen.formats import MSE_OBSERVERS
+from schemegen.codecs.float4 import Float4
 from schemegen.kernels.fp4_numbers import MXFP4
 
 if TYPE_CHECKING:
     from schemegen.codecs.base import Floats, Items, Stored
 
 
-class MxFp4(Codec):
-    """Fused kernels with the observer minmax; torch on a GPU and for the search of observer mse."""
+class MxFp4(Float4):
+    """No global scale: the kernels take ones."""
 
-    def needs_torch(self, dtype: str | None = None, columns: int | None = None) -> bool:
-        """Whether ranges are searched."""
-        return self.weights.observer in MSE_OBSERVERS
+    kind: ClassVar[str] = MXFP4
+    scales: ClassVar[tuple[tuple[str, str], ...]] = (("weight_scale", "U8"),)
 
-    def warm_up(self, dtype: str, columns: int) -> None:
-        """Load or compile the kernel, if one is used."""
-        if not self.needs_torch(dtype, columns):
-            from schemegen.kernels.cpu_fp4 import warm_up
+    def _made(self, weights: Items, dtype: str, out: Stored, shared: Floats | None) -> Floats:
+        return _ones(len(weights))
 
-            warm_up(MXFP4, dtype)
-
-    def encode(self, weights: Items, dtype: str, out: Stored, shared: Floats | None = None, device: str = "cpu") -> int:
-        """Fill weight_packed and weight_scale."""
-        packed, scales, searches = out["weight_packed"], out["weight_scale"], self.needs_torch()
-        if device == "cpu" and not searches:
-            from schemegen.kernels.cpu_fp4 import quantize_fp4
-
-            return quantize_fp4(MXFP4, weights, dtype, packed, scales, _ones(weights))
-        from schemegen.kernels.torch_fp4 import quantize_fp4 as quantize_there
-
-        return int(quantize_there(MXFP4, weights, dtype, packed, scales, _ones(weights), device, searches))
-
-    def recode(self, weights: Items, dtype: str, stored: Stored) -> Wrong | None:
-        """A scale that is no number, or the first code that is not its weight's."""
-        from schemegen.kernels.cpu_fp4 import recode_fp4
-
-        if wrong := unusable_scale(stored["weight_scale"], "U8"):
-            return wrong
-        packed, scales = stored["weight_packed"], stored["weight_scale"]
-        index = recode_fp4(MXFP4, weights, dtype, packed, scales, _ones(weights))
-        return None if index < 0 else place_of("weight_packed", index, weights.shape)
-
-    def decode(self, stored: Stored, dtype: str, weights_out: Items) -> None:
-        """Value times scale, rounded to BF16, which compressed-tensors gives, then to the dtype."""
-        from schemegen.kernels.cpu_fp4 import decode_fp4
-
-        packed, scales = stored["weight_packed"], stored["weight_scale"]
-        decode_fp4(MXFP4, packed, dtype, scales, _ones(weights_out), weights_out)
+    def _stored(self, stored: Stored) -> Floats:
+        return _ones(len(stored["weight_packed"]))
 
 
-def _ones(weights: Items) -> Floats:
-    """What the kernels take for global scales, [matrices]."""
+def _ones(matrices: int) -> Floats:
     import numpy as np
 
-    return np.ones(len(weights), np.float32)
+    return np.ones(matrices, np.float32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from schemegen.codecs.base import Codec
+from schemegen.codecs.base import Codec, rows_of
 from schemegen.codecs.places import place_of, unusable_scale
 from schemegen.formats import group_of
 from schemegen.kernels.grids import NARROW, PACKED
@@ -21,8 +21,7 @@ class PackedInt(Codec):
 
     def needs_torch(self, dtype: str | None = None, columns: int | None = None) -> bool:
         """Whether no fused kernel takes this width and group size."""
-        group = self.weights.group_size if columns is None else group_of(self.weights, columns)
-        return not is_fused(self.weights.num_bits, group, self.style)
+        return not is_fused(self.weights.num_bits, self.group(columns), self.style)
 
     def warm_up(self, dtype: str, columns: int) -> None:
         """Load or compile the kernel, if there is one."""
@@ -34,12 +33,12 @@ class PackedInt(Codec):
     def encode(self, weights: Items, dtype: str, out: Stored, shared: Floats | None = None, device: str = "cpu") -> int:
         """Fill weight_packed and weight_scale."""
         return quantize_int(
-            _rows(weights),
+            rows_of(weights),
             dtype,
             self.weights.num_bits,
             group_of(self.weights, weights.shape[-1]),
-            _rows(out["weight_packed"]),
-            _rows(out["weight_scale"]),
+            rows_of(out["weight_packed"]),
+            rows_of(out["weight_scale"]),
             device,
             self.style,
         )
@@ -49,12 +48,12 @@ class PackedInt(Codec):
         if wrong := unusable_scale(stored["weight_scale"], dtype):
             return wrong
         index = recode_int(
-            _rows(weights),
+            rows_of(weights),
             dtype,
             self.weights.num_bits,
             group_of(self.weights, weights.shape[-1]),
-            _rows(stored["weight_packed"]),
-            _rows(stored["weight_scale"]),
+            rows_of(stored["weight_packed"]),
+            rows_of(stored["weight_scale"]),
             self.style,
         )
         return None if index < 0 else place_of("weight_packed", index, weights.shape)
@@ -62,12 +61,12 @@ class PackedInt(Codec):
     def decode(self, stored: Stored, dtype: str, weights_out: Items) -> None:
         """Code times scale, rounded to the dtype."""
         decode_int(
-            _rows(stored["weight_packed"]),
+            rows_of(stored["weight_packed"]),
             dtype,
             self.weights.num_bits,
             group_of(self.weights, weights_out.shape[-1]),
-            _rows(stored["weight_scale"]),
-            _rows(weights_out),
+            rows_of(stored["weight_scale"]),
+            rows_of(weights_out),
             self.style,
         )
 
@@ -76,7 +75,3 @@ class NarrowInt(PackedInt):
     """Symmetric integers without the lowest code, under a scale that gives all weights back where there is one."""
 
     style: ClassVar[str] = NARROW
-
-
-def _rows(items: Items) -> Items:
-    return items.reshape(-1, items.shape[-1])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from schemegen.codecs.base import Codec
+from schemegen.codecs.base import Codec, fill_whole, known, rows_of
 from schemegen.codecs.places import place_of, unusable_scale
-from schemegen.formats import MSE_OBSERVERS, group_of
+from schemegen.formats import group_of
 from schemegen.kernels.grids import BYTES, grid_of
 from schemegen.kernels.integers import apply_int, decode_int, is_fused, quantize_int, recode_int
 
@@ -19,8 +19,7 @@ class PlainInt(Codec):
 
     def needs_torch(self, dtype: str | None = None, columns: int | None = None) -> bool:
         """Whether ranges are searched, or groups fill no words."""
-        group = self.weights.group_size if columns is None else group_of(self.weights, columns)
-        return self._searched or not is_fused(self.weights.num_bits, group, BYTES)
+        return self.is_searched or not is_fused(self.weights.num_bits, self.group(columns), BYTES)
 
     def warm_up(self, dtype: str, columns: int) -> None:
         """Load or compile the kernel, if there is one."""
@@ -36,11 +35,10 @@ class PlainInt(Codec):
         if not self._whole:
             scales = self._arranged(out["weight_scale"])
             return quantize_int(
-                bits, dtype, self.weights.num_bits, size, codes, scales, device, BYTES, searched=self._searched
+                bits, dtype, self.weights.num_bits, size, codes, scales, device, BYTES, searched=self.is_searched
             )
-        scales = self._shared_scales(shared, dtype)
-        if (stored := out.get("weight_scale")) is not None and stored.size:
-            stored[...] = scales
+        scales = self._shared_scales(known(shared), dtype)
+        fill_whole(out.get("weight_scale"), scales)
         return apply_int(bits, dtype, self.weights.num_bits, size, codes, scales, device, BYTES)
 
     def recode(self, weights: Items, dtype: str, stored: Stored) -> Wrong | None:
@@ -71,10 +69,6 @@ class PlainInt(Codec):
         )
 
     @property
-    def _searched(self) -> bool:
-        return self.weights.observer in MSE_OBSERVERS
-
-    @property
     def _whole(self) -> bool:
         """Whether a matrix has one scale."""
         return self.weights.strategy == "tensor"
@@ -86,16 +80,14 @@ class PlainInt(Codec):
 
     def _arranged(self, items: Items) -> Items:
         """As the kernels that encode take it: a search is one over each matrix."""
-        return items if self._searched else self._rows(items)
+        return items if self.is_searched else self._rows(items)
 
     def _rows(self, items: Items) -> Items:
         """[rows of all matrices, …]; a matrix with one scale is one row."""
-        return items.reshape(items.shape[0], -1) if self._whole else items.reshape(-1, items.shape[-1])
+        return items.reshape(items.shape[0], -1) if self._whole else rows_of(items)
 
-    def _shared_scales(self, shared: Floats | None, dtype: str) -> Items:
+    def _shared_scales(self, shared: Floats, dtype: str) -> Items:
         """Scales [matrices, 1] of the matrices' largest magnitudes."""
-        if shared is None:
-            raise ValueError("one scale a matrix is made from the largest magnitude of each, and none is given")
         from schemegen.kernels.arrays import scales_of
 
-        return scales_of(shared, dtype, grid_of(self.weights.num_bits, BYTES)).reshape(-1, 1)
+        return scales_of(shared, dtype, grid_of(self.weights.num_bits, BYTES).divisor).reshape(-1, 1)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from schemegen.codecs.base import rows_of
 from schemegen.codecs.packed_int import PackedInt
-from schemegen.errors import UnsupportedError
 from schemegen.formats import group_of
 from schemegen.kernels.grids import PACKED
-from schemegen.kernels.integers import quantize_int, torch_fault
+from schemegen.kernels.integers import quantize_int
+from schemegen.kernels.torch_check import load
 
 if TYPE_CHECKING:
     from schemegen.codecs.base import Floats, Items, Stored
@@ -21,8 +22,7 @@ class MseInt(PackedInt):
         """Whether no fused kernel takes this dtype, width and group size."""
         from schemegen.kernels.cpu_search import is_mse_fused
 
-        group = self.weights.group_size if columns is None else group_of(self.weights, columns)
-        return not is_mse_fused(dtype, self.weights.num_bits, group)
+        return not is_mse_fused(dtype, self.weights.num_bits, self.group(columns))
 
     def warm_up(self, dtype: str, columns: int) -> None:
         """Load or compile the kernel, if there is one."""
@@ -53,8 +53,7 @@ class SignedMseInt(PackedInt):
         """Whether no fused kernel takes this width and group size."""
         from schemegen.kernels.cpu_search import is_signed_fused
 
-        group = self.weights.group_size if columns is None else group_of(self.weights, columns)
-        return not is_signed_fused(self.weights.num_bits, group)
+        return not is_signed_fused(self.weights.num_bits, self.group(columns))
 
     def warm_up(self, dtype: str, columns: int) -> None:
         """Load or compile the kernel, if there is one."""
@@ -65,15 +64,11 @@ class SignedMseInt(PackedInt):
 
     def encode(self, weights: Items, dtype: str, out: Stored, shared: Floats | None = None, device: str = "cpu") -> int:
         """Fill weight_packed and weight_scale."""
-        given = (weights, out["weight_packed"], out["weight_scale"])
-        rows, packed, scales = (items.reshape(-1, items.shape[-1]) for items in given)
+        rows, packed, scales = map(rows_of, (weights, out["weight_packed"], out["weight_scale"]))
         bits, size = self.weights.num_bits, group_of(self.weights, weights.shape[-1])
         if device == "cpu" and not self.needs_torch(dtype, weights.shape[-1]):
             from schemegen.kernels.cpu_search import quantize_signed
 
             return quantize_signed(rows, dtype, bits, size, packed, scales)
-        if fault := torch_fault():
-            raise UnsupportedError(f"observer signed_mse of INT{bits} is computed with torch, which {fault}")
-        from schemegen.kernels import torch_signed
-
+        torch_signed = load("torch_signed", f"observer signed_mse of INT{bits}")
         return int(torch_signed.quantize_signed(rows, dtype, bits, size, packed, scales, device))

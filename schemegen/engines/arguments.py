@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from schemegen.formats import MINMAX, SIGNED_MSE, storage_of
+from schemegen.formats import MINMAX, SIGNED_MSE, scale_dtype_of
 from schemegen.scheme import Format, Quantization
 
 _FIELDS: Final = (
@@ -19,21 +19,15 @@ _FIELDS: Final = (
     "symmetric",
     "type",
 )
-#: What scales are stored as, where it is not the weights' dtype. vLLM knows MXFP8 by it.
-_SCALE_DTYPES: Final = {
-    "nvfp4-pack-quantized": "float8_e4m3fn",
-    "mxfp4-pack-quantized": "uint8",
-    "mxfp8-quantized": "uint8",
-}
 #: llm-compressor's names. It has none for scales of both signs; to a reader those are scales like any other.
 _OBSERVERS: Final = {"mse": "memoryless_mse", SIGNED_MSE: "memoryless_mse"}
 
 
 def weight_arguments(format: Format) -> dict[str, Any]:
-    """What is written of the weights; `scale_dtype` only where scales have a dtype of their own."""
-    weights, scales = format.weights, _SCALE_DTYPES.get(storage_of(format))
+    """What is written of the weights; `scale_dtype` only where scales have a dtype of their own: vLLM needs it."""
+    weights = format.weights
     # Newer than Kimi's files: written only where they say something.
-    newer = {"scale_dtype": scales or weights.scale_dtype, "zp_dtype": weights.zp_dtype}
+    newer = {"scale_dtype": scale_dtype_of(format), "zp_dtype": weights.zp_dtype}
     return {
         **_known(weights),
         "observer": _OBSERVERS.get(weights.observer or MINMAX, weights.observer),

@@ -12,7 +12,7 @@ from typing import Any, Final
 from schemegen.architectures.base import Architecture, Role
 from schemegen.engines.arguments import activation_arguments, weight_arguments
 from schemegen.engines.ignore import check_ignore, ignore_list
-from schemegen.engines.modules import engine_modules
+from schemegen.engines.modules import Module, engine_modules
 from schemegen.engines.targets import Targets, check_targets, formats_in_order, targets_of
 from schemegen.errors import PlanError, UnsupportedError
 from schemegen.formats import storage_of
@@ -38,13 +38,24 @@ def declare(plan: Plan, architecture: Architecture) -> dict[str, Any]:
     PlanError where an engine could not be told what is kept or which format a module has; UnsupportedError for what
     engines build unquantized.
     """
+    _, targets, ignore = _checked(plan, architecture)
+    return _block(plan, targets, ignore)
+
+
+def check_declaration(plan: Plan, architecture: Architecture) -> tuple[Module, ...]:
+    """The modules that engines look up; raises what `declare` raises."""
+    return _checked(plan, architecture)[0]
+
+
+def _checked(plan: Plan, architecture: Architecture) -> tuple[tuple[Module, ...], Targets, list[str]]:
+    """Modules, `targets` and `ignore`, each module found again by both."""
     _check_roles(plan)
     modules = engine_modules(plan, architecture)
     ignore = ignore_list(modules, architecture.part_ignores)
     check_ignore(modules, ignore)
     targets = targets_of(modules, formats_in_order(plan))
     check_targets(modules, targets)
-    return _block(plan, targets, ignore)
+    return modules, targets, ignore
 
 
 def _block(plan: Plan, targets: Targets, ignore: Any) -> dict[str, Any]:

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from math import gcd
 from typing import Final
 
 from schemegen.architectures.base import Architecture, Part, Role
-from schemegen.engines.modules import Module, engine_modules
-from schemegen.engines.rules import RULES, Kind, Use
+from schemegen.engines.modules import Module
+from schemegen.engines.rules import REMARKS, RULES, Rules
 from schemegen.engines.serving import VERSIONS
 from schemegen.engines.targets import formats_in_order
+from schemegen.engines.uses import UNQUANTIZED, Kind, Use
 from schemegen.errors import UnsupportedError
 from schemegen.formats import storage_of
 from schemegen.planner import Plan, PlannedTensor
 
-ENGINES: Final = {**VERSIONS, "transformers": "5.17"}
 _KINDS: Final = {Role.ROUTED_EXPERT: Kind.EXPERTS, Role.LM_HEAD: Kind.HEAD}
 _MXFP4: Final = "mxfp4-pack-quantized"
 #: A smaller model is not split over GPUs.
 _SPLIT_BYTES: Final = 10 << 30
 _GPUS: Final = 8
+_DECODER: Final = "transformers"
+_ALSO: Final = "; it also "
 
 
-def engine_notes(plan: Plan, architecture: Architecture) -> tuple[str, ...]:
-    """What some engine does not take, each with its reason; UnsupportedError for what none takes."""
-    modules = engine_modules(plan, architecture)
+def engine_notes(plan: Plan, architecture: Architecture, modules: Iterable[Module]) -> tuple[str, ...]:
+    """What some engine does not take, each with its reason; UnsupportedError for what none takes.
+
+    `modules` are those that engines look up, as `check_declaration` returns them.
+    """
     told = [note for name, use in uses(plan, architecture) for note in _use_notes(name, use)]
     return tuple(dict.fromkeys([*told, *_model_notes(plan, modules), *_split_notes(plan, architecture)]))
 
@@ -46,17 +50,35 @@ def uses(plan: Plan, architecture: Architecture) -> Iterator[tuple[str, Use]]:
 
 
 def refusals(use: Use) -> dict[str, str]:
-    """By engine, why it does not take a format in this use."""
-    found = {engine: next((why for rule in rules if (why := rule(use))), None) for engine, rules in RULES.items()}
-    return {engine: why for engine, why in found.items() if why is not None}
+    """By engine, why it does not take a format in this use: all its reasons."""
+    return _answers(use, RULES)
+
+
+def remarks(use: Use) -> dict[str, str]:
+    """By engine that takes a format in this use, what it needs or does for that."""
+    refused = refusals(use)
+    return {engine: told for engine, told in _answers(use, REMARKS).items() if engine not in refused}
+
+
+def _answers(use: Use, rules: Rules) -> dict[str, str]:
+    found = {engine: dict.fromkeys(filter(None, (rule(use) for rule in those))) for engine, those in rules.items()}
+    return {engine: _ALSO.join(reasons) for engine, reasons in found.items() if reasons}
 
 
 def _use_notes(name: str, use: Use) -> Iterator[str]:
-    told = [f"{engine} {ENGINES[engine]} {why}" for engine, why in refusals(use).items()]
-    if len(told) == len(ENGINES):
+    refused = refusals(use)
+    told = [f"{engine} {VERSIONS[engine]} {why}" for engine, why in (refused | _undeclared(use, refused)).items()]
+    if len(told) == len(VERSIONS):
         reasons = "; ".join(told)
         raise UnsupportedError(f"no engine takes {use.kind} in format {name!r}: {reasons}; take another format")
-    yield from (f"{use.kind} in format {name!r}: {text}" for text in told)
+    notes = refused | remarks(use)
+    yield from (f"{use.kind} in format {name!r}: {engine} {VERSIONS[engine]} {why}" for engine, why in notes.items())
+
+
+def _undeclared(use: Use, refused: Container[str]) -> dict[str, str]:
+    """transformers can decode experts whose activations nothing can quantize, but that is another format."""
+    plain = not use.experts or use.activations == UNQUANTIZED or _DECODER in refused
+    return {} if plain else {_DECODER: "decodes experts and leaves their activations unquantized"}
 
 
 def _model_notes(plan: Plan, modules: Iterable[Module]) -> Iterator[str]:
@@ -64,10 +86,10 @@ def _model_notes(plan: Plan, modules: Iterable[Module]) -> Iterator[str]:
     experts = {module.scope: module for module in modules if module.role is Role.ROUTED_EXPERT}
     formats = {module.format for module in experts.values() if module.part is Part.TEXT} - {None}
     if len(formats) > 1:
-        yield f"transformers {ENGINES['transformers']} decodes the routed experts of all layers as one format"
+        yield f"transformers {VERSIONS['transformers']} decodes the routed experts of all layers as one format"
     other = [name for name, module in experts.items() if _storage(plan, module.format) != _MXFP4]
     if _first_storage(plan) == _MXFP4 and other:
-        yield f"SGLang {ENGINES['SGLang']} takes all routed experts for MXFP4, those of {other[0]} too, which are not"
+        yield f"SGLang {VERSIONS['SGLang']} takes all routed experts for MXFP4, those of {other[0]} too, which are not"
 
 
 def _storage(plan: Plan, name: str | None) -> str | None:

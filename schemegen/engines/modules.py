@@ -6,7 +6,7 @@ vLLM rewrites prefixes and fuses layers before it matches, SGLang and transforme
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -62,18 +62,17 @@ def first_expert(name: str) -> str:
 def engine_modules(plan: Plan, architecture: Architecture) -> tuple[Module, ...]:
     """Every module that engines look up, each once; PlanError where one of their layers would mix formats."""
     found = {(module.name, module.format): module for module in _modules(plan, architecture)}
-    _check_scopes(found.values(), architecture.fusions)
+    _check_scopes(found.values())
     return tuple(found.values())
 
 
 def _modules(plan: Plan, architecture: Architecture) -> Iterator[Module]:
-    fused = {member: layer for layer, members in architecture.fusions.items() for member in members}
     seen: set[tuple[str, str | None]] = set()
     for tensor in filter(_may_be_linear, plan.tensors):
         key = first_expert(tensor.name), tensor.format
         if key not in seen:
             seen.add(key)
-            yield from _modules_of(tensor, architecture, fused)
+            yield from _modules_of(tensor, architecture, plan.layer_of)
 
 
 def _may_be_linear(tensor: PlannedTensor) -> bool:
@@ -83,7 +82,7 @@ def _may_be_linear(tensor: PlannedTensor) -> bool:
     return tensor.role not in _NO_LINEAR and (rank == 3 or (rank == 2 and tensor.name.endswith(".weight")))
 
 
-def _modules_of(tensor: PlannedTensor, architecture: Architecture, fused: Mapping[str, str]) -> list[Module]:
+def _modules_of(tensor: PlannedTensor, architecture: Architecture, layer_of: Callable[[str], str]) -> list[Module]:
     info = architecture.identify(tensor.name)
 
     def module(name: str, scope: str) -> Module:
@@ -94,11 +93,8 @@ def _modules_of(tensor: PlannedTensor, architecture: Architecture, fused: Mappin
         return _expert_modules(names, module)
     if tensor.expert is not None:
         return _expert_modules([first_expert(info.module)], module)
-    parent, _, last = info.module.rpartition(".")
-    if layer := fused.get(last):
-        scope = f"{parent}.{layer}"
-        return [module(info.module, scope), module(scope, scope)]
-    return [module(info.module, info.module)]
+    scope = layer_of(info.module)
+    return [module(name, scope) for name in dict.fromkeys((info.module, scope))]
 
 
 def _expert_modules(names: Iterable[str], module: Callable[[str, str], Module]) -> list[Module]:
@@ -107,7 +103,7 @@ def _expert_modules(names: Iterable[str], module: Callable[[str, str], Module]) 
     return [module(name, container) for name in (*names, container)]
 
 
-def _check_scopes(modules: Iterable[Module], fusions: Mapping[str, tuple[str, ...]]) -> None:
+def _check_scopes(modules: Iterable[Module]) -> None:
     scopes: dict[str, list[Module]] = {}
     for module in modules:
         scopes.setdefault(module.scope, []).append(module)

@@ -65,8 +65,12 @@ def entries_for(wanted: Sequence[Module], others: Iterable[str], candidates: Can
 
 def exact(module: Module) -> Iterator[str]:
     """Candidates for the module, or for all experts of its layer: at the same place in every layer, and here alone."""
-    tail = r"(\..*)?$" if module.role is Role.ROUTED_EXPERT else "$"
-    found = [re.escape(spelling) for spelling in module.place]
+    return places(module.place, r"(\..*)?$" if module.role is Role.ROUTED_EXPERT else "$")
+
+
+def places(names: Sequence[str], tail: str) -> Iterator[str]:
+    """Candidates for a name in its spellings: with any numbers for its own, and as it is."""
+    found = [re.escape(name) for name in names]
     pattern = (found[0] if len(found) == 1 else f"({'|'.join(found)})") + tail
     yield _NUMBER.sub(r"\\d+", pattern)
     yield pattern

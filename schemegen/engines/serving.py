@@ -10,8 +10,12 @@ from schemegen.architectures.base import Architecture, Part
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.planner import Plan
 
-#: Whose flags these are.
-VERSIONS: Final[Mapping[str, str]] = {"vLLM": "0.32", "SGLang": "0.5.23"}
+#: By the word that a scheme's `served_by` has for it.
+ENGINES: Final[Mapping[str, str]] = {"vllm": "vLLM", "sglang": "SGLang", "transformers": "transformers"}
+#: The releases whose sources were read.
+VERSIONS: Final[Mapping[str, str]] = {"vLLM": "0.32", "SGLang": "0.5.23", "transformers": "5.17"}
+#: Those with a command line.
+SERVERS: Final = ("vLLM", "SGLang")
 PORT: Final = 8000
 _CONTEXT: Final = 8192
 #: Both engines' reasoning parsers need the closing mark in the vocabulary.

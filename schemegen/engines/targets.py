@@ -2,20 +2,22 @@
 
 `Linear` stands in the first group alone: SGLang reads the scheme of its INT4 experts there. All else goes by name.
 SGLang tries the class before the members of a fused layer, so that patterns hit fused names too; compressed-tensors
-sorts patterns as text, so that no two groups' may hit one module; transformers takes the first group with a pattern
-that has the text `experts` for the scheme of all experts, so that theirs stands in the first group.
+sorts patterns as text, so that no two groups' may hit one module. Up to 0.17 it raises for whatever is hit and is no
+linear layer, so that patterns name linear layers alone: no convolution, no norm, and not the container of a layer's
+experts, of which no engine asks. transformers takes the first group with a pattern that has the text `experts` for the
+scheme of all experts, so that theirs stands in the first group.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from schemegen.architectures.base import Part, Role
 from schemegen.engines.modules import Module
-from schemegen.engines.patterns import Candidates, entries_for, exact, matches
+from schemegen.engines.patterns import Candidates, entries_for, matches, places
 from schemegen.errors import PlanError
 from schemegen.planner import Plan
 
@@ -47,7 +49,7 @@ def targets_of(modules: Sequence[Module], formats: Sequence[str]) -> Targets:
 def check_targets(modules: Sequence[Module], targets: Mapping[str, Sequence[str]]) -> None:
     """PlanError unless every quantized module is its own format's in every spelling, whatever the order of asking."""
     for module in modules:
-        if module.format is None:
+        if module.format is None or _is_container(module):
             continue
         for name in module.names:
             named = [format for format, entries in targets.items() if matches(name, entries)]
@@ -61,7 +63,7 @@ def check_targets(modules: Sequence[Module], targets: Mapping[str, Sequence[str]
 
 def _named(modules: Sequence[Module], format: str, *, first: bool = False, alone: bool) -> list[str]:
     """The patterns of a format: of the first group's modules only those that `Linear` leaves open."""
-    ours = [module for module in modules if module.format == format]
+    ours = [module for module in modules if module.format == format and not _is_container(module)]
     if first:
         open_roles = {Role.LM_HEAD} if alone else {Role.LM_HEAD, Role.ROUTED_EXPERT}
         ours = [module for module in ours if module.role in open_roles]
@@ -71,28 +73,50 @@ def _named(modules: Sequence[Module], format: str, *, first: bool = False, alone
 
 
 def _candidates(modules: Sequence[Module]) -> Candidates:
-    """By a module: its kind, its kind in the layers of this format, the module in every layer, the module alone."""
+    """By a module: its kind, its kind in the layers of this format, the same for it alone, its place in every layer."""
+    words: dict[str, dict[str, None]] = {}
+    for module in modules:
+        parent, last = _split(module)
+        words.setdefault(parent, {})[last] = None
+
+    def kinds(module: Module) -> tuple[str, ...]:
+        parent, last = _split(module)
+        return tuple(dict.fromkeys(f"{parent}{found}$" for found in (_any_of(words[parent]), last)))
+
     layers: dict[tuple[str, str], set[int]] = {}
     for module in modules:
-        if found := _LAYER.fullmatch(module.place[0]):
-            layers.setdefault((found["head"], _kind(module)), set()).add(int(found["number"]))
+        if found := _LAYER.fullmatch(module.name):
+            for kind in kinds(module):
+                layers.setdefault((found["head"], kind), set()).add(int(found["number"]))
 
     def candidates(module: Module) -> Iterator[str]:
-        kind = _kind(module)
-        yield kind
-        if found := _LAYER.fullmatch(module.place[0]):
-            yield from _layered(module, kind, sorted(layers[found["head"], kind]))
-        yield from exact(module)
+        for kind in kinds(module):
+            yield kind
+            if found := _LAYER.fullmatch(module.name):
+                yield from _layered(module, kind, sorted(layers[found["head"], kind]))
+        tail = rf"\.\d+\.{_any_of(words[_split(module)[0]])}" if module.role is Role.ROUTED_EXPERT else ""
+        yield from places(module.place, f"{tail}$")
 
     return candidates
 
 
-def _kind(module: Module) -> str:
-    """The regex for modules of its kind: the architecture's, or the last words of its name."""
+def _any_of(words: Iterable[str]) -> str:
+    found = sorted(words)
+    return found[0] if len(found) == 1 else f"({'|'.join(found)})"
+
+
+def _is_container(module: Module) -> bool:
+    return module.role is Role.ROUTED_EXPERT and module.name == module.scope
+
+
+def _split(module: Module) -> tuple[str, str]:
+    """The words that tell a module's kind, in regexes: those before the last, the experts' from their layer on."""
+    parent, _, last = module.name.rpartition(".")
     if module.role is Role.ROUTED_EXPERT:
         tail = re.sub(r"^.*\.\d+\.", "", module.scope)
-        return re.escape(tail) + r"(\..*)?$"
-    return module.ignore or re.escape(module.name.rpartition(".")[2]) + "$"
+        return re.escape(tail) + r"\.\d+\.", re.escape(last)
+    word = parent.rpartition(".")[2]
+    return (re.escape(word) + r"\." if word else ""), re.escape(last)
 
 
 def _layered(module: Module, kind: str, numbers: Sequence[int]) -> Iterator[str]:
@@ -100,6 +124,6 @@ def _layered(module: Module, kind: str, numbers: Sequence[int]) -> Iterator[str]
     listed = "|".join(map(str, numbers))
     within = rf"\.({listed})\." if len(numbers) > 1 else rf"\.{listed}\."
     within += kind if module.role is Role.ROUTED_EXPERT else f".*{kind}"
-    heads = [re.escape(found["head"]) for name in module.place if (found := _LAYER.fullmatch(name))]
+    heads = [re.escape(found["head"]) for name in module.names if (found := _LAYER.fullmatch(name))]
     yield heads[0].rpartition(r"\.")[2] + within
     yield (heads[0] if len(heads) == 1 else f"({'|'.join(heads)})") + within

@@ -5,7 +5,7 @@ compressed-tensors' names and layouts; facts of the layouts are its compressors'
 
 from schemegen.formats.pieces import DTYPE_BITS, WEIGHT_DTYPES, Piece, group_of, pieces, refuses
 from schemegen.formats.rounding import MINMAX, OBSERVERS, SIGNED_MSE, observer_of, rounding_fault
-from schemegen.formats.storage import MSE_OBSERVERS, storage_fault, storage_of
+from schemegen.formats.storage import MSE_OBSERVERS, is_searched, scale_dtype_of, storage_fault, storage_of
 from schemegen.formats.traits import Shared, are_rows_alone, row_step, shared_of
 
 __all__ = [
@@ -19,11 +19,13 @@ __all__ = [
     "Shared",
     "are_rows_alone",
     "group_of",
+    "is_searched",
     "observer_of",
     "pieces",
     "refuses",
     "rounding_fault",
     "row_step",
+    "scale_dtype_of",
     "shared_of",
     "storage_fault",
     "storage_of",

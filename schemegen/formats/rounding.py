@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemegen.formats.storage import MSE_OBSERVERS, storage_fault, storage_of
+from schemegen.formats.storage import MSE_OBSERVERS, is_searched, storage_fault, storage_of
 from schemegen.scheme import Format, Quantization
 
 #: How the range of a group is found: its extremes, a search of the clip ratio, a search over scales of both signs.
@@ -37,7 +37,7 @@ def _observer_fault(format: Format) -> str | None:
     weights, observer = format.weights, observer_of(format.weights)
     if observer not in OBSERVERS:
         return f"does not offer the observer {observer}; {', '.join(OBSERVERS)} are"
-    if observer in MSE_OBSERVERS and weights.strategy in _WIDE:
+    if is_searched(weights) and weights.strategy in _WIDE:
         return f"does not offer the observer {observer} with one scale {_WIDE[weights.strategy]}"
     packed = storage_of(format) == "pack-quantized" and weights.symmetric
     if observer == SIGNED_MSE and not packed:

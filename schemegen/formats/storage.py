@@ -5,27 +5,46 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from schemegen.kernels.grids import INT_BITS
 from schemegen.scheme import Format, Quantization
 
 #: Observers that search the clip ratio over a whole matrix, as llm-compressor's `memoryless_mse` does.
 MSE_OBSERVERS: Final = ("mse",)
-#: Bits of integers that are stored packed, or one a byte.
-INT_BITS: Final = range(2, 9)
 _MX_GROUP: Final = 32
 _NVFP4_GROUP: Final = 16
+# What scales are stored as, where it is not the weights' dtype.
+_SCALE_DTYPES: Final = {
+    "nvfp4-pack-quantized": "float8_e4m3fn",
+    "mxfp4-pack-quantized": "uint8",
+    "mxfp8-quantized": "uint8",
+}
 
 
 def storage_of(format: Format) -> str:
     """The compressed-tensors storage format: as given, or inferred as compressed-tensors infers it."""
     if format.storage is not None:
         return format.storage
-    weights = format.weights
-    if weights.type == "int":
+    if format.weights.type == "int":
         return "pack-quantized" if format.input_activations is None else "int-quantized"
-    if weights.num_bits == 4:
-        return "mxfp4-pack-quantized" if weights.group_size == _MX_GROUP else "nvfp4-pack-quantized"
-    is_mx = weights.group_size == _MX_GROUP and weights.scale_dtype == "uint8"
+    return float_storage_of(format.weights)
+
+
+def float_storage_of(values: Quantization) -> str:
+    """The storage format that such floats are inferred to have; of activations, that of weights like them."""
+    if values.num_bits == 4:
+        return "mxfp4-pack-quantized" if values.group_size == _MX_GROUP else "nvfp4-pack-quantized"
+    is_mx = values.group_size == _MX_GROUP and values.scale_dtype == "uint8"
     return "mxfp8-quantized" if is_mx else "float-quantized"
+
+
+def scale_dtype_of(format: Format) -> str | None:
+    """The dtype of stored scales, whether the scheme names it or the storage implies it; None for the weights' own."""
+    return _SCALE_DTYPES.get(storage_of(format), format.weights.scale_dtype)
+
+
+def is_searched(weights: Quantization) -> bool:
+    """Whether ranges are searched for over whole matrices."""
+    return weights.observer in MSE_OBSERVERS
 
 
 def storage_fault(format: Format) -> str | None:
@@ -55,7 +74,8 @@ def _strategy(*names: str) -> Callable[[Quantization], bool]:
     return lambda weights: weights.strategy in names
 
 
-def _group(size: int, scale_dtype: str) -> Callable[[Quantization], bool]:
+def _group(size: int, storage: str) -> Callable[[Quantization], bool]:
+    scale_dtype = _SCALE_DTYPES[storage]
     return lambda weights: weights.group_size == size and weights.scale_dtype in (None, scale_dtype)
 
 
@@ -91,19 +111,19 @@ _RULES: Final[dict[str, _Rules]] = {
     "nvfp4-pack-quantized": (
         (_is_float(4), "holds floats of 4 bits (FP4 E2M1)"),
         (_strategy("tensor_group"), "takes the strategy tensor_group"),
-        (_group(_NVFP4_GROUP, "float8_e4m3fn"), "has group_size 16 and scale_dtype float8_e4m3fn"),
+        (_group(_NVFP4_GROUP, "nvfp4-pack-quantized"), "has group_size 16 and scale_dtype float8_e4m3fn"),
         _SYMMETRIC,
     ),
     "mxfp4-pack-quantized": (
         (_is_float(4), "holds floats of 4 bits (FP4 E2M1)"),
         (_strategy("group"), "takes the strategy group"),
-        (_group(_MX_GROUP, "uint8"), "has group_size 32 and scale_dtype uint8 (E8M0)"),
+        (_group(_MX_GROUP, "mxfp4-pack-quantized"), "has group_size 32 and scale_dtype uint8 (E8M0)"),
         _SYMMETRIC,
     ),
     "mxfp8-quantized": (
         (_is_float(8), "holds floats of 8 bits (FP8 E4M3)"),
         (_strategy("group"), "takes the strategy group"),
-        (_group(_MX_GROUP, "uint8"), "has group_size 32 and scale_dtype uint8 (E8M0)"),
+        (_group(_MX_GROUP, "mxfp8-quantized"), "has group_size 32 and scale_dtype uint8 (E8M0)"),
         _SYMMETRIC,
     ),
 }

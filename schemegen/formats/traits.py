@@ -6,7 +6,7 @@ from enum import StrEnum
 from math import lcm
 
 from schemegen.formats.pieces import pieces
-from schemegen.formats.storage import MSE_OBSERVERS
+from schemegen.formats.storage import is_searched
 from schemegen.scheme import Format
 
 
@@ -25,7 +25,7 @@ def shared_of(format: Format) -> Shared | None:
 
 def row_step(format: Format, dtype: str, rows: int, columns: int) -> int:
     """How many rows of a matrix must stay together: they share a scale or a word. All `rows` for a search over all."""
-    if format.weights.observer in MSE_OBSERVERS:
+    if is_searched(format.weights):
         return rows
     return lcm(*(piece.per_rows for piece in pieces(format, dtype, rows, columns) if piece.per_rows))
 
@@ -33,5 +33,5 @@ def row_step(format: Format, dtype: str, rows: int, columns: int) -> int:
 def are_rows_alone(format: Format) -> bool:
     """Whether no row depends on another, so that those of several matrices may be computed as one's."""
     weights = format.weights
-    apart = weights.strategy in ("channel", "group") and weights.observer not in MSE_OBSERVERS
+    apart = weights.strategy in ("channel", "group") and not is_searched(weights)
     return apart and weights.symmetric

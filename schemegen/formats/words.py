@@ -6,9 +6,11 @@ import re
 from typing import Final
 
 from schemegen.formats.rounding import observer_of
+from schemegen.formats.storage import float_storage_of, storage_of
 from schemegen.scheme import Format, Quantization, Scheme
 
-_BLOCK_KINDS: Final = {("tensor_group", "float8_e4m3fn"): "NVFP", ("group", "uint8"): "MXFP"}
+# Kinds whose groups have a size of their own.
+_MICROSCALED: Final = {"nvfp4-pack-quantized": "NVFP4", "mxfp4-pack-quantized": "MXFP4", "mxfp8-quantized": "MXFP8"}
 _OBSERVERS: Final = {
     "minmax": "the extremes of its weights",
     "mse": "a search of the clip ratio for the least error of the matrix",
@@ -17,21 +19,19 @@ _OBSERVERS: Final = {
 _KEPT: Final = "not quantized"
 
 
-def kind(values: Quantization) -> str:
-    """What numbers are: INT4, FP8, NVFP4, MXFP8."""
-    if values.type == "int":
-        return f"INT{values.num_bits}"
-    return f"{_BLOCK_KINDS.get((values.strategy, values.scale_dtype or ''), 'FP')}{values.num_bits}"
+def kind_of(format: Format) -> str:
+    """What weights become: INT4, FP8, NVFP4, MXFP8."""
+    return _kind(format.weights, storage_of(format))
 
 
-def short(format: Format) -> str:
+def in_short(format: Format) -> str:
     """A format in a few words: "INT4 g32", "FP8 128x128, FP8 activations"."""
     weights, activations = format.weights, format.input_activations
-    words = [kind(weights), _shape(weights), "" if weights.symmetric else "asymmetric"]
+    words = [kind_of(format), _shape(format), "" if weights.symmetric else "asymmetric"]
     words += ["narrow range"] if weights.narrow_range else []
     words += [] if observer_of(weights) == "minmax" else [observer_of(weights)]
     told = " ".join(filter(None, words))
-    return told if activations is None else f"{told}, {kind(activations)} activations"
+    return told if activations is None else f"{told}, {_activation_kind(activations)} activations"
 
 
 def weights_in_words(format: Format) -> str:
@@ -40,7 +40,7 @@ def weights_in_words(format: Format) -> str:
     grid = "symmetric" if weights.symmetric else "with zero points"
     least = 1 - 2 ** (weights.num_bits - 1)
     narrow = f", codes {least} to {-least}" if weights.narrow_range else ""
-    return f"{kind(weights)}, {_scales(weights)}, {grid}{narrow}"
+    return f"{kind_of(format)}, {_scales(weights)}, {grid}{narrow}"
 
 
 def activations_in_words(values: Quantization | None) -> str:
@@ -48,7 +48,7 @@ def activations_in_words(values: Quantization | None) -> str:
     if values is None:
         return _KEPT
     found = "found while serving" if values.dynamic else "stored"
-    return f"{kind(values)}, {_scales(values, 'value')}, {found}"
+    return f"{_activation_kind(values)}, {_scales(values, 'value')}, {found}"
 
 
 def observer_in_words(weights: Quantization) -> str:
@@ -70,14 +70,24 @@ def reading_order(scheme: Scheme) -> tuple[int, int, bool, list[str | int]]:
     return len(weights), min(found.num_bits for found in weights), weights[0].type == "float", words
 
 
-def _shape(values: Quantization) -> str:
-    if values.type == "float" and kind(values)[:2] in ("NV", "MX"):
+def _kind(values: Quantization, storage: str) -> str:
+    sort = {"int": "INT", "float": "FP"}[values.type]
+    return _MICROSCALED.get(storage) or f"{sort}{values.num_bits}"
+
+
+def _activation_kind(values: Quantization) -> str:
+    return _kind(values, "" if values.type == "int" else float_storage_of(values))
+
+
+def _shape(format: Format) -> str:
+    values = format.weights
+    if storage_of(format) in _MICROSCALED:
         return ""
     if values.block_structure is not None:
         return "x".join(map(str, values.block_structure))
     if values.group_size is not None:
         return f"g{values.group_size}"
-    return {"channel": "by row", "tensor": "by matrix"}.get(values.strategy, values.strategy)
+    return {"channel": "per channel", "tensor": "per tensor"}.get(values.strategy, values.strategy)
 
 
 def _scales(values: Quantization, item: str = "weight") -> str:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from schemegen.errors import UnsupportedError
 from schemegen.kernels import native
-from schemegen.kernels.arrays import UINTS, check_array
+from schemegen.kernels.arrays import UINTS, check_array, check_dtype, check_groups
 from schemegen.kernels.grids import BYTES, NARROW, PACKED, grid_of
 from schemegen.kernels.integers import fused_bits
 
@@ -74,8 +74,7 @@ def _run(
 ) -> int:
     check_format(dtype, num_bits, group_size, style)
     rows, cols = weights.shape
-    if cols % group_size:
-        raise UnsupportedError(f"group size {group_size} does not divide the width {cols}: choose one that does")
+    check_groups(cols, group_size)
     uint, makes_codes = UINTS[dtype], kernel in ("quantize", "apply")
     check_array("weights", weights, uint, (rows, cols), written=kernel == "decode")
     code = np.uint8 if style == BYTES else np.uint32
@@ -103,8 +102,7 @@ def block_of(group_size: int) -> int:
 
 def check_format(dtype: str, num_bits: int, group_size: int, style: str = PACKED) -> None:
     """UnsupportedError where there is no kernel."""
-    if dtype not in UINTS:
-        raise UnsupportedError(f"dtype {dtype!r} cannot be quantized: choose one of {', '.join(UINTS)}")
+    check_dtype(dtype)
     known = fused_bits(style)
     if num_bits not in known:
         raise UnsupportedError(f"{num_bits} bits have no kernel for integers: choose one of {(*known,)}")

@@ -10,9 +10,8 @@ import ctypes
 
 import numpy as np
 
-from schemegen.errors import UnsupportedError
 from schemegen.kernels import native
-from schemegen.kernels.arrays import UINTS, check_array
+from schemegen.kernels.arrays import UINTS, check_array, check_groups
 from schemegen.kernels.cpu import Bits, Words, block_of, check_format
 
 _KERNEL = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 4, *[ctypes.c_int64] * 4)
@@ -60,8 +59,7 @@ def _run(
 ) -> int:
     check_format(dtype, num_bits, group_size)
     matrices, rows, cols = weights.shape
-    if cols % group_size:
-        raise UnsupportedError(f"group size {group_size} does not divide the width {cols}: choose one that does")
+    check_groups(cols, group_size)
     uint, groups, made = UINTS[dtype], cols // group_size, kernel == "quantize"
     check_array("weights", weights, uint, (matrices, rows, cols), written=kernel == "decode")
     check_array("packed", packed, np.uint32, (matrices, rows, cols * num_bits // 32), written=made)

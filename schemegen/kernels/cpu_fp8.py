@@ -1,8 +1,8 @@
 """Fused CPU kernels for FP8 E4M3 over raw bits. Each call runs without the interpreter lock and allocates nothing.
 
 Weights are [matrices, rows, cols]: uint16 bits of BF16 or F16, or uint32 bits of F32; codes are uint8 of that shape. A
-`cell` (height, width) has one scale: scales are [matrices, ceil(rows / height), ceil(cols / width)], bits of the
-weights' dtype, or with `is_mx` uint8 of E8M0, and then a cell is (1, 32). All arrays are C-contiguous.
+`block` (height, width) has one scale: scales are [matrices, ceil(rows / height), ceil(cols / width)], bits of the
+weights' dtype, or with `is_mx` uint8 of E8M0, and then a block is (1, 32). All arrays are C-contiguous.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ import numpy.typing as npt
 
 from schemegen.errors import UnsupportedError
 from schemegen.kernels import native
-from schemegen.kernels.arrays import UINTS, check_array
-from schemegen.kernels.floats import FLOAT_BITS, first_nonfinite
+from schemegen.kernels.arrays import UINTS, check_array, check_dtype
+from schemegen.kernels.floats import first_nonfinite
 
 Bits = npt.NDArray[np.unsignedinteger[Any]]
-Cell = tuple[int, int]
+Block = tuple[int, int]
 
-MX_CELL: Cell = (1, 32)
+MX_BLOCK: Block = (1, 32)
 LARGEST = 448
 _KERNEL = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 5)
 
 
-def quantize_fp8(weights: Bits, dtype: str, cell: Cell, codes: Bits, scales: Bits, is_mx: bool = False) -> int:
+def quantize_fp8(weights: Bits, dtype: str, block: Block, codes: Bits, scales: Bits, is_mx: bool = False) -> int:
     """Fill codes and scales; -1, or the flat index of the first NaN or infinite weight."""
-    _check(weights, dtype, cell, codes, scales, is_mx, encodes=True)
-    broken = _run("quantize", (dtype, int(is_mx)), weights, codes, scales, cell)
+    _check(weights, dtype, block, codes, scales, is_mx, encodes=True)
+    broken = _run("quantize", (dtype, int(is_mx)), weights, codes, scales, block)
     return -1 if broken < 0 else first_nonfinite(weights, dtype)
 
 
@@ -40,29 +40,19 @@ def quantize_fp8_under(weights: Bits, dtype: str, codes: Bits, scales: Bits) -> 
     return -1 if broken < 0 else first_nonfinite(weights, dtype)
 
 
-def scales_of(magnitudes: npt.NDArray[np.float32], dtype: str) -> Bits:
-    """Bits of the scales that largest magnitudes make: magnitude / 448, rounded to the dtype; epsilon for zero."""
-    raw = (magnitudes / np.float32(LARGEST)).view(np.uint32)
-    if dtype == "BF16":
-        raw = ((raw + np.uint32(0x7FFF) + (raw >> 16 & 1)) >> 16).astype(np.uint16)
-    elif dtype == "F16":
-        raw = raw.view(np.float32).astype(np.float16).view(np.uint16)
-    return np.where(raw == 0, raw.dtype.type(FLOAT_BITS[dtype].epsilon), raw)
-
-
-def recode_fp8(weights: Bits, dtype: str, cell: Cell, codes: Bits, scales: Bits, is_mx: bool = False) -> int:
+def recode_fp8(weights: Bits, dtype: str, block: Block, codes: Bits, scales: Bits, is_mx: bool = False) -> int:
     """-1 if every stored code is what its weight rounds to under its stored scale, else the first flat index where not.
 
     Scales are usable: finite, not zero, not E8M0's NaN. No code is right where the weight is not finite.
     """
-    _check(weights, dtype, cell, codes, scales, is_mx)
-    return _run("recode", (dtype, int(is_mx)), weights, codes, scales, cell)
+    _check(weights, dtype, block, codes, scales, is_mx)
+    return _run("recode", (dtype, int(is_mx)), weights, codes, scales, block)
 
 
-def decode_fp8(codes: Bits, dtype: str, cell: Cell, scales: Bits, weights_out: Bits, is_mx: bool = False) -> None:
+def decode_fp8(codes: Bits, dtype: str, block: Block, scales: Bits, weights_out: Bits, is_mx: bool = False) -> None:
     """Fill weights_out with code times scale, as compressed-tensors' decompression gives it."""
-    _check(weights_out, dtype, cell, codes, scales, is_mx, decodes=True)
-    _run("decode", (dtype, int(is_mx)), weights_out, codes, scales, cell)
+    _check(weights_out, dtype, block, codes, scales, is_mx, decodes=True)
+    _run("decode", (dtype, int(is_mx)), weights_out, codes, scales, block)
 
 
 def warm_up(kernel: str, dtype: str, *options: int) -> None:
@@ -70,15 +60,15 @@ def warm_up(kernel: str, dtype: str, *options: int) -> None:
     native.address("fp8", kernel, dtype, *options)
 
 
-def _run(kernel: str, options: tuple[str | int, ...], weights: Bits, codes: Bits, scales: Bits, cell: Cell) -> int:
+def _run(kernel: str, options: tuple[str | int, ...], weights: Bits, codes: Bits, scales: Bits, block: Block) -> int:
     function = _KERNEL(native.address("fp8", kernel, *options))
-    return int(function(weights.ctypes.data, codes.ctypes.data, scales.ctypes.data, *weights.shape, *cell))
+    return int(function(weights.ctypes.data, codes.ctypes.data, scales.ctypes.data, *weights.shape, *block))
 
 
 def _check(
     weights: Bits,
     dtype: str,
-    cell: Cell,
+    block: Block,
     codes: Bits,
     scales: Bits,
     is_mx: bool,
@@ -86,13 +76,12 @@ def _check(
     encodes: bool = False,
     decodes: bool = False,
 ) -> None:
-    if dtype not in UINTS:
-        raise UnsupportedError(f"dtype {dtype!r} cannot be quantized: choose one of {', '.join(UINTS)}")
+    check_dtype(dtype)
     matrices, rows, cols = weights.shape
-    if is_mx and (cell != MX_CELL or cols % MX_CELL[1]):
-        raise UnsupportedError(f"width {cols} does not hold whole groups of {MX_CELL[1]}: choose one that does")
-    uint, (height, width) = UINTS[dtype], cell
-    cells = (matrices, -(-rows // height), -(-cols // width))
+    if is_mx and (block != MX_BLOCK or cols % MX_BLOCK[1]):
+        raise UnsupportedError(f"width {cols} does not hold whole groups of {MX_BLOCK[1]}: choose one that does")
+    uint, (height, width) = UINTS[dtype], block
+    blocks = (matrices, -(-rows // height), -(-cols // width))
     check_array("weights", weights, uint, weights.shape, written=decodes)
     check_array("codes", codes, np.uint8, weights.shape, written=encodes)
-    check_array("scales", scales, np.uint8 if is_mx else uint, cells, written=encodes)
+    check_array("scales", scales, np.uint8 if is_mx else uint, blocks, written=encodes)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from schemegen.errors import UnsupportedError
 from schemegen.kernels import native
-from schemegen.kernels.arrays import UINTS, check_array
+from schemegen.kernels.arrays import UINTS, check_array, check_dtype, check_groups
 from schemegen.kernels.cpu import BLOCK, Bits, Words
 from schemegen.kernels.integers import FUSED_BITS
 from schemegen.kernels.mse_grid import RATIOS, STEPS, bf16_powers, steps_taken
@@ -101,8 +101,7 @@ def _powers() -> npt.NDArray[np.float32]:
 
 def _check_arrays(weights: Bits, dtype: str, num_bits: int, group_size: int, packed: Words, scales: Bits) -> None:
     rows, cols = weights.shape
-    if cols % group_size:
-        raise UnsupportedError(f"group size {group_size} does not divide the width {cols}: choose one that does")
+    check_groups(cols, group_size)
     check_array("weights", weights, UINTS[dtype], (rows, cols), written=False)
     check_array("packed", packed, np.uint32, (rows, cols * num_bits // 32), written=True)
     check_array("scales", scales, UINTS[dtype], (rows, cols // group_size), written=True)
@@ -113,8 +112,7 @@ def _data(*arrays: npt.NDArray[Any]) -> list[int]:
 
 
 def _signed_address(dtype: str, num_bits: int, group_size: int) -> int:
-    if dtype not in UINTS:
-        raise UnsupportedError(f"dtype {dtype!r} cannot be quantized: choose one of {', '.join(UINTS)}")
+    check_dtype(dtype)
     if group_size < 1 or not is_signed_fused(num_bits, group_size):
         raise _no_kernel(num_bits, group_size, LANES)
     return native.address("int_search_signed", "quantize", dtype, num_bits, *_blocks(group_size))

@@ -22,7 +22,7 @@ FLOAT_BITS: Final = {
     "F16": FloatBits(0x7FFF, 0x7C00, 0x1400),
     "F32": FloatBits(0x7FFFFFFF, 0x7F800000, 0x34000000),
 }
-
+SMALLEST_NORMAL: Final = {"BF16": 2.0**-126, "F16": 2.0**-14, "F32": 2.0**-126}
 
 #: Scales of the dtypes that formats store: bits without the sign, and those from which on they are no number.
 _SCALE_LIMITS: Final = {

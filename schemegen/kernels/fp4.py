@@ -103,7 +103,7 @@ def quantize(kind: str, dtype: str) -> Source:
     absmax, first_broken, words = measurer(floats, size), locator(floats), size // COUNT
     encode, to_scales, to_divisors = encoder(kind, dtype), *tiled(kind, dtype)
 
-    def kernel(weights: Any, packed: Any, scales: Any, groups: int, whole: Any) -> int:
+    def kernel(weights: Any, packed: Any, scales: Any, groups: int, global_scale: Any) -> int:
         tiled_groups = groups // TILE * TILE
         for tile in range(0, tiled_groups, TILE):
             # The tile's last words, in which no code is written before that of the group whose divisor stands there.
@@ -113,18 +113,18 @@ def quantize(kind: str, dtype: str) -> Source:
                 if top >= infinity:
                     return first_broken(weights, (tile + group) * size)
                 packed[spare + group] = u32(top)
-            to_scales(packed, spare, whole)
+            to_scales(packed, spare, global_scale)
             for group in range(TILE):
                 scales[tile + group] = u8(packed[spare + group])
-            to_divisors(packed, spare, whole)
+            to_divisors(packed, spare, global_scale)
             for group in range(TILE):
                 encode(weights, packed, tile + group, bits_to_f32(packed[spare + group]))
         for group in range(tiled_groups, groups):
             top = absmax(weights, group * size, size)
             if top >= infinity:
                 return first_broken(weights, group * size)
-            scales[group] = scale_of(top, whole)
-            encode(weights, packed, group, divisor_of(scales[group], whole))
+            scales[group] = scale_of(top, global_scale)
+            encode(weights, packed, group, divisor_of(scales[group], global_scale))
         return -1
 
     return Source(kernel, signature(dtype))
@@ -162,12 +162,12 @@ def tiled(kind: str, dtype: str) -> tuple[Callable[[Any, int, Any], Any], Callab
     scale_of, divisor_of = rule.scale_of, rule.divisor_of
 
     @inline
-    def to_scale(words: Any, i: int, whole: Any) -> None:
-        words[i] = u32(scale_of(uint(words[i]), whole))
+    def to_scale(words: Any, i: int, global_scale: Any) -> None:
+        words[i] = u32(scale_of(uint(words[i]), global_scale))
 
     @inline
-    def to_divisor(words: Any, i: int, whole: Any) -> None:
-        words[i] = f32_to_bits(divisor_of(u8(words[i]), whole))
+    def to_divisor(words: Any, i: int, global_scale: Any) -> None:
+        words[i] = f32_to_bits(divisor_of(u8(words[i]), global_scale))
 
     return repeated(to_scale, TILE), repeated(to_divisor, TILE)
 
@@ -179,9 +179,9 @@ def repeated(step: Callable[[Any, int, Any], Any], count: int) -> Callable[[Any,
     half, size = repeated(step, count // 2), count // 2
 
     @inline
-    def both(words: Any, start: int, whole: Any) -> None:
-        half(words, start, whole)
-        half(words, start + size, whole)
+    def both(words: Any, start: int, global_scale: Any) -> None:
+        half(words, start, global_scale)
+        half(words, start + size, global_scale)
 
     return both
 
@@ -196,10 +196,10 @@ def recode(kind: str, dtype: str) -> Source:
     absmax, code, word, words = measurer(floats, size), coder(kind, dtype), packer(kind, dtype), size // COUNT
     infinity, magnitude = floats.infinity, floats.magnitude
 
-    def kernel(weights: Any, packed: Any, scales: Any, groups: int, whole: Any) -> int:
+    def kernel(weights: Any, packed: Any, scales: Any, groups: int, global_scale: Any) -> int:
         for group in range(groups):
             start = group * size
-            divisor = divisor_of(scales[group], whole)
+            divisor = divisor_of(scales[group], global_scale)
             divisor_size = u32(f32_to_bits(divisor) & _MAGNITUDE)
             if unusable(scales[group]) or divisor_size == u32(0) or divisor_size >= _INFINITY:
                 return start
@@ -223,9 +223,9 @@ def decode(kind: str, dtype: str) -> Source:
     rule, narrow = scaling(kind, dtype), FLOATS[dtype].narrow
     size, value_of = rule.size, rule.value_of
 
-    def kernel(weights: Any, packed: Any, scales: Any, groups: int, whole: Any) -> int:
+    def kernel(weights: Any, packed: Any, scales: Any, groups: int, global_scale: Any) -> int:
         for group in range(groups):
-            scale = value_of(scales[group], whole)
+            scale = value_of(scales[group], global_scale)
             for first in range(group * size, (group + 1) * size, COUNT):
                 word = packed[first // COUNT]
                 for i in range(COUNT):

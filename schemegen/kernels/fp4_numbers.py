@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from schemegen.kernels.floats import SMALLEST_NORMAL
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -20,7 +22,6 @@ MX_LEAST: Final = {"BF16": 2.0**-134, "F16": 2.0**-25, "F32": 0.0}
 
 # The largest E4M3 times the largest E2M1.
 _FULL_RANGE: Final = 448.0 * 6.0
-_SMALLEST_NORMAL: Final = {"BF16": 2.0**-126, "F16": 2.0**-14, "F32": 2.0**-126}
 
 
 def global_scales(largest: Floats, dtype: str) -> Floats:
@@ -32,7 +33,7 @@ def global_scales(largest: Floats, dtype: str) -> Floats:
     import numpy as np
 
     with np.errstate(over="ignore", under="ignore"):
-        normal: Floats = np.maximum(largest, np.float32(_SMALLEST_NORMAL[dtype]))
+        normal: Floats = np.maximum(largest, np.float32(SMALLEST_NORMAL[dtype]))
         reciprocals = _rounded(np.divide(np.float32(1), normal, dtype=np.float32), dtype)
         found = _rounded(reciprocals * np.float32(_FULL_RANGE), dtype)
     return np.where(np.isinf(found), np.float32(1), found)
@@ -40,11 +41,6 @@ def global_scales(largest: Floats, dtype: str) -> Floats:
 
 def _rounded(values: Floats, dtype: str) -> Floats:
     """The nearest values of the dtype, half to even."""
-    import numpy as np
+    from schemegen.kernels.arrays import narrowed, widened
 
-    if dtype == "F32":
-        return values
-    if dtype == "F16":
-        return values.astype(np.float16).astype(np.float32)
-    raw = values.view(np.uint32)
-    return (raw + np.uint32(0x7FFF) + (raw >> np.uint32(16) & np.uint32(1)) & np.uint32(0xFFFF0000)).view(np.float32)
+    return widened(narrowed(values, dtype), dtype)

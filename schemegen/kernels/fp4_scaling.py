@@ -18,8 +18,8 @@ from numpy import uint8 as u8
 from schemegen.kernels.bits import FLOATS, inline, select
 from schemegen.kernels.fp4_numbers import MX_LEAST, MXFP4, NVFP4, SIZES
 from schemegen.kernels.int_symmetric import smaller
+from schemegen.kernels.mx import E2M1_OFFSET
 from schemegen.kernels.small_floats import (
-    E2M1_OFFSET,
     e4m3_to_f32,
     e8m0_reciprocal,
     e8m0_to_f32,
@@ -59,14 +59,14 @@ def _nvfp4(dtype: str) -> Scaling:
     widen, narrow = FLOATS[dtype].widen, FLOATS[dtype].narrow
 
     @inline
-    def scale_of(top: Any, whole: Any) -> Any:
+    def scale_of(top: Any, global_scale: Any) -> Any:
         local = widen(narrow(f32(widen(top) / f32(6))))
-        stored = f32_to_e4m3(smaller(f32(local * whole), _MAX_E4M3))
+        stored = f32_to_e4m3(smaller(f32(local * global_scale), _MAX_E4M3))
         return select(stored == u8(0), _EIGHTH, stored)
 
     @inline
-    def divisor_of(stored: Any, whole: Any) -> Any:
-        return f32(e4m3_to_f32(stored) / whole)
+    def divisor_of(stored: Any, global_scale: Any) -> Any:
+        return f32(e4m3_to_f32(stored) / global_scale)
 
     @inline
     def divided(value: Any, divisor: Any) -> Any:
@@ -84,11 +84,11 @@ def _mxfp4(dtype: str) -> Scaling:
     exponent = mx_exponent(dtype, E2M1_OFFSET)
 
     @inline
-    def scale_of(top: Any, whole: Any) -> Any:
+    def scale_of(top: Any, global_scale: Any) -> Any:
         return exponent(top)
 
     @inline
-    def reciprocal_of(stored: Any, whole: Any) -> Any:
+    def reciprocal_of(stored: Any, global_scale: Any) -> Any:
         return e8m0_reciprocal(stored)
 
     @inline
@@ -96,7 +96,7 @@ def _mxfp4(dtype: str) -> Scaling:
         return f32(value * reciprocal)
 
     @inline
-    def value_of(stored: Any, whole: Any) -> Any:
+    def value_of(stored: Any, global_scale: Any) -> Any:
         return e8m0_to_f32(stored)
 
     @inline

@@ -3,9 +3,9 @@
 scale = absmax / 448, rounded to the weights' dtype, and the dtype's epsilon where that gives zero, or the MX rule of
 `small_floats`; code = weight / scale, rounded to the weights' dtype, clamped to -448..448, then to E4M3 half to even.
 
-A matrix is cut into cells of height x width weights with one scale each, smaller at the right and lower edges. A row is
-a cell of 1 x cols, an MX group one of 1 x 32. What a builder returns takes pointers to weights, codes [matrices, rows,
-cols] and scales [matrices, ceil(rows / height), ceil(cols / width)], then these five numbers.
+A matrix is cut into blocks of height x width weights with one scale each, smaller at the right and lower edges. A row
+is a block of 1 x cols, an MX group one of 1 x 32. What a builder returns takes pointers to weights, codes [matrices,
+rows, cols] and scales [matrices, ceil(rows / height), ceil(cols / width)], then these five numbers.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from numpy import uint8 as u8
 from schemegen.kernels.bits import FLOATS, FloatFormat, bf16_to_f32, f32_to_bf16, inline, select
 from schemegen.kernels.compiler import Source
 from schemegen.kernels.int_symmetric import larger, measurer, smaller
+from schemegen.kernels.mx import E4M3_OFFSET
 from schemegen.kernels.small_floats import (
-    E4M3_OFFSET,
     e4m3_to_f32,
     e8m0_reciprocal,
     e8m0_to_f32,
@@ -33,7 +33,7 @@ from schemegen.kernels.small_floats import (
 from schemegen.kernels.straight import comparer, filler
 
 #: What is worked through as straight-line code; an MX group.
-BLOCK = 32
+RUN = 32
 _LARGEST = f32(448)
 
 Function = Callable[..., Any]
@@ -101,11 +101,11 @@ def _scaling(dtype: str, is_mx: int) -> Scaling:
 
 def _magnitude_of_run(floats: FloatFormat) -> Function:
     """A function (weights, start, stop) → the largest magnitude, as bits."""
-    absmax, uint, magnitude = measurer(floats, BLOCK), floats.uint, floats.magnitude
+    absmax, uint, magnitude = measurer(floats, RUN), floats.uint, floats.magnitude
 
     @inline
     def of_run(weights: Any, start: int, stop: int) -> Any:
-        whole = (stop - start) // BLOCK * BLOCK
+        whole = (stop - start) // RUN * RUN
         top = absmax(weights, start, whole)
         for i in range(start + whole, stop):
             top = larger(top, uint(weights[i] & magnitude))
@@ -133,25 +133,25 @@ def _signature(floats: FloatFormat, scaling: Scaling) -> Any:
 def quantize(dtype: str, is_mx: int) -> Source:
     """Fills codes and scales; -1, or a number from 0 on where a weight is NaN or infinite."""
     floats, scaling = FLOATS[dtype], _scaling(dtype, is_mx)
-    absmax, encode = _magnitude_of_run(floats), filler(scaling.code, BLOCK)
+    absmax, encode = _magnitude_of_run(floats), filler(scaling.code, RUN)
     scale_of, divisor, infinity, uint = scaling.scale_of, scaling.divisor, floats.infinity, floats.uint
 
     def kernel(
         weights: Any, codes: Any, scales: Any, matrices: int, rows: int, cols: int, height: int, width: int
     ) -> int:
         down, across = (rows + height - 1) // height, (cols + width - 1) // width
-        for cell in range(matrices * down * across):
-            band, left = cell // across, cell % across * width
-            right = left + BLOCK if is_mx else min(left + width, cols)
+        for block in range(matrices * down * across):
+            band, left = block // across, block % across * width
+            right = left + RUN if is_mx else min(left + width, cols)
             first = band // down * rows + band % down * height
             last = first + 1 if is_mx else min(first + height, (band // down + 1) * rows)
             top = uint(0)
             for row in range(first, last):
                 top = larger(top, absmax(weights, row * cols + left, row * cols + right))
             if top >= infinity:
-                return cell
+                return block
             scale = scale_of(top)
-            scales[cell] = scale
+            scales[block] = scale
             for row in range(first, last):
                 encode(weights, codes, row * cols + left, row * cols + right, divisor(scale))
         return -1
@@ -162,7 +162,7 @@ def quantize(dtype: str, is_mx: int) -> Source:
 def quantize_under(dtype: str) -> Source:
     """Fills codes under scales that are given, one a matrix; -1, or a row of a NaN or infinite weight."""
     floats, scaling = FLOATS[dtype], _scaling(dtype, 0)
-    absmax, encode = _magnitude_of_run(floats), filler(scaling.code, BLOCK)
+    absmax, encode = _magnitude_of_run(floats), filler(scaling.code, RUN)
     divisor, infinity = scaling.divisor, floats.infinity
 
     def kernel(
@@ -183,7 +183,7 @@ def recode(dtype: str, is_mx: int) -> Source:
     A weight that is not finite has no code.
     """
     floats, scaling = FLOATS[dtype], _scaling(dtype, is_mx)
-    compare, divisor = comparer(_difference(floats, scaling), BLOCK), scaling.divisor
+    compare, divisor = comparer(_difference(floats, scaling), RUN), scaling.divisor
 
     def kernel(
         weights: Any, codes: Any, scales: Any, matrices: int, rows: int, cols: int, height: int, width: int
@@ -191,9 +191,9 @@ def recode(dtype: str, is_mx: int) -> Source:
         down, across = (rows + height - 1) // height, (cols + width - 1) // width
         for row in range(matrices * rows):
             first = (row // rows * down + row % rows // height) * across
-            for cell in range(across):
-                start, stop = row * cols + cell * width, row * cols + min((cell + 1) * width, cols)
-                where: int = compare(weights, codes, start, stop, divisor(scales[first + cell]))
+            for block in range(across):
+                start, stop = row * cols + block * width, row * cols + min((block + 1) * width, cols)
+                where: int = compare(weights, codes, start, stop, divisor(scales[first + block]))
                 if where >= 0:
                     return where
         return -1
@@ -204,7 +204,7 @@ def recode(dtype: str, is_mx: int) -> Source:
 def decode(dtype: str, is_mx: int) -> Source:
     """Fills weights with code * scale, rounded to the dtype; -1."""
     floats, scaling = FLOATS[dtype], _scaling(dtype, is_mx)
-    restore, value = filler(scaling.weight, BLOCK), scaling.value
+    restore, value = filler(scaling.weight, RUN), scaling.value
 
     def kernel(
         weights: Any, codes: Any, scales: Any, matrices: int, rows: int, cols: int, height: int, width: int
@@ -212,9 +212,9 @@ def decode(dtype: str, is_mx: int) -> Source:
         down, across = (rows + height - 1) // height, (cols + width - 1) // width
         for row in range(matrices * rows):
             first = (row // rows * down + row % rows // height) * across
-            for cell in range(across):
-                scale = value(scales[first + cell])
-                restore(codes, weights, row * cols + cell * width, row * cols + min((cell + 1) * width, cols), scale)
+            for block in range(across):
+                scale = value(scales[first + block])
+                restore(codes, weights, row * cols + block * width, row * cols + min((block + 1) * width, cols), scale)
         return -1
 
     return Source(kernel, _signature(floats, scaling))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Final, NamedTuple
 
+#: Bits of integers that are stored packed, or one a byte.
+INT_BITS: Final = range(2, 9)
 #: Styles: codes packed in words, the same without the lowest code, and a code a byte.
 PACKED: Final = "packed"
 NARROW: Final = "narrow"

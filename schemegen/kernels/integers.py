@@ -6,12 +6,10 @@ knows. Bits do not depend on it.
 
 from __future__ import annotations
 
-import functools
-import importlib
 from typing import TYPE_CHECKING, Any, Final
 
-from schemegen.errors import UnsupportedError, shortened
-from schemegen.kernels.grids import BYTES, PACKED, grid_of
+from schemegen.kernels.grids import BYTES, INT_BITS, PACKED, grid_of
+from schemegen.kernels.torch_check import load
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,10 +17,8 @@ if TYPE_CHECKING:
 
     Bits = NDArray[np.unsignedinteger[Any]]
 
-#: All that torch computes, and fused kernels too where a code has its own byte; packed, these do.
-INT_BITS: Final = range(2, 9)
+#: Packed widths with fused kernels. torch computes all; fused kernels do too where a code has its own byte.
 FUSED_BITS: Final = (4, 8)
-INSTALL_TORCH: Final = "pip install torch"
 
 
 def fused_bits(style: str) -> tuple[int, ...]:
@@ -34,26 +30,6 @@ def is_fused(num_bits: int, group_size: int | None, style: str = PACKED) -> bool
     """Whether a CPU kernel takes groups of this size, of symmetric or asymmetric integers; None is a scale a row."""
     whole = group_size is None or group_size * grid_of(num_bits, style).field % 32 == 0
     return num_bits in fused_bits(style) and whole
-
-
-@functools.cache
-def torch_fault() -> str | None:
-    """What keeps torch from use, with the way out, as what follows `torch, which`; None once it is imported."""
-    try:
-        import torch  # noqa: F401
-    except ModuleNotFoundError as error:
-        if error.name == "torch":
-            return f"is not installed: {INSTALL_TORCH}"
-        return _broken(error)
-    except Exception as error:
-        # A half-installed torch fails in any way: a shared library that is not there is an OSError.
-        return _broken(error)
-    return None
-
-
-def _broken(error: Exception) -> str:
-    told = shortened(str(error).partition("\n")[0])
-    return f"cannot be imported ({type(error).__name__}: {told}): {INSTALL_TORCH} --force-reinstall"
 
 
 def quantize_int(
@@ -166,6 +142,4 @@ def decode_asymmetric(
 
 
 def _torch(num_bits: int, module: str = "torch_int") -> Any:
-    if fault := torch_fault():
-        raise UnsupportedError(f"INT{num_bits} is computed with torch, which {fault}")
-    return importlib.import_module(f"schemegen.kernels.{module}")
+    return load(module, f"INT{num_bits}")

@@ -39,9 +39,10 @@ def bf16_powers() -> NDArray[np.float32]:
     """
     import numpy as np
 
-    values = (np.arange(1 << 15, dtype=np.uint32) << np.uint32(16)).view(np.float32)
+    from schemegen.kernels.arrays import narrowed, widened
+
+    values = widened(np.arange(1 << 15, dtype=np.uint16), "BF16")
     values = np.where(np.isnan(values), np.float32(np.inf), values)
     with np.errstate(over="ignore", under="ignore"):
-        raw = (values.astype(np.float64) ** _BF16_POWER).astype(np.float32).view(np.uint32)
-    rounded = raw + np.uint32(0x7FFF) + (raw >> np.uint32(16) & np.uint32(1))
-    return (rounded & np.uint32(0xFFFF0000)).view(np.float32)
+        powers = (values.astype(np.float64) ** _BF16_POWER).astype(np.float32)
+    return widened(narrowed(powers, "BF16"), "BF16")

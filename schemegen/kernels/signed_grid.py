@@ -21,6 +21,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from schemegen.kernels.floats import SMALLEST_NORMAL
+
 LANES: Final = 8
 #: Places on the grid, and those of them that are tried with both signs.
 PLACES: Final = 8
@@ -36,7 +38,6 @@ _RANGES: Final = {
     7: (0.95, 1.02),
     8: (0.97, 1.005),
 }
-_SMALLEST_NORMAL: Final = {"BF16": 2.0**-126, "F16": 2.0**-14, "F32": 2.0**-126}
 
 
 def places_of(num_bits: int) -> tuple[float, ...]:
@@ -49,4 +50,4 @@ def places_of(num_bits: int) -> tuple[float, ...]:
 
 def least_top(dtype: str, num_bits: int) -> float:
     """The least largest magnitude of a group whose scale is searched; exact in F32."""
-    return float(_SMALLEST_NORMAL[dtype] * 2 ** (num_bits - 1))
+    return float(SMALLEST_NORMAL[dtype] * 2 ** (num_bits - 1))

@@ -17,9 +17,6 @@ from numpy import uint32 as u32
 
 from schemegen.kernels.bits import FLOATS, bits_to_f32, f32_to_bits, inline, select
 
-#: Exponents of the largest powers of two of E4M3 (448 = 1.75 * 2**8) and of FP4 E2M1 (6 = 1.5 * 2**2).
-E4M3_OFFSET = 8
-E2M1_OFFSET = 2
 _E8M0_BIAS = 127
 _E8M0_ONE = 127
 

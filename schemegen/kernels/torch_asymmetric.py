@@ -51,8 +51,6 @@ def quantize_asymmetric(
 
     Returns -1, or the flat index of the first NaN or infinite weight, and then what was filled means nothing.
     """
-    if searched and (index := first_nonfinite(weights, dtype)) >= 0:
-        return index
     with here(device):
         bits = on_device(weights, device).view(*scales.shape, group_size)
         grid = grid_of(num_bits, PACKED)

@@ -14,7 +14,10 @@ import torch
 
 from schemegen.kernels.floats import FLOAT_BITS, first_nonfinite
 from schemegen.kernels.fp4_numbers import MX_LEAST, NVFP4, SIZES
+from schemegen.kernels.mx import E2M1_OFFSET
+from schemegen.kernels.torch_codes import DTYPES, divided, magnitudes, rounded, values
 from schemegen.kernels.torch_device import here, on_device, to_host
+from schemegen.kernels.torch_mx import mx_scales, mx_values, top_of
 from schemegen.kernels.torch_search import search
 from schemegen.kernels.torch_words import packed_words
 
@@ -22,12 +25,9 @@ Bits = npt.NDArray[np.unsignedinteger[Any]]
 Bytes = npt.NDArray[np.unsignedinteger[Any]]
 Floats = npt.NDArray[np.float32]
 
-_DTYPES = {"BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.float32}
-_SIGNED = {"BF16": torch.int16, "F16": torch.int16, "F32": torch.int32}
 # As in `fp4`: where halves are counted, half of a code's last place, and the bits of 1.0 less its index.
 _HALVES, _HALVES_BITS = 1.5 * 2**22, 0x4AC00000
 _BELOW_HALF, _ORIGIN = 0x1FFFFF, (0x3F800000 >> 22) - 2
-_MX_OFFSET = 2
 
 
 @torch.inference_mode()
@@ -37,7 +37,7 @@ def quantize_fp4(
     dtype: str,
     packed: Bytes,
     scales: Bytes,
-    wholes: Floats,
+    global_scales: Floats,
     device: str = "cpu",
     searches: bool = False,
 ) -> int:
@@ -47,18 +47,18 @@ def quantize_fp4(
     """
     with here(device):
         groups = on_device(weights, device).unflatten(-1, (-1, SIZES[kind]))
-        top = groups.bitwise_and(FLOAT_BITS[dtype].magnitude).amax(-1)
+        top = magnitudes(groups, dtype).amax(-1)
         broken = (top >= FLOAT_BITS[dtype].infinity).any()
         if searches:
-            top = _searched(groups.view(_DTYPES[dtype]), dtype)
+            top = _searched(groups.view(DTYPES[dtype]), dtype)
         if kind == NVFP4:
-            whole = on_device(wholes.view(np.uint32), device).view(torch.float32).view(-1, 1, 1)
-            found = _nv_scales(top, dtype, whole)
-            divisors, least = _e4m3_values(found).div_(whole), 0.0
+            global_scale = on_device(global_scales.view(np.uint32), device).view(torch.float32).view(-1, 1, 1)
+            found = _nv_scales(top, dtype, global_scale)
+            divisors, least = _e4m3_values(found).div_(global_scale), 0.0
         else:
-            found = _mx_scales(top, dtype)
-            divisors, least = _e8m0_values(found), MX_LEAST[dtype]
-        codes = _codes(_quotients(groups.view(_DTYPES[dtype]), divisors), least)
+            found = mx_scales(top, dtype, E2M1_OFFSET)
+            divisors, least = mx_values(found), MX_LEAST[dtype]
+        codes = _codes(_quotients(groups.view(DTYPES[dtype]), divisors), least)
         to_host(found.view(torch.int8), scales)
         to_host(packed_words(codes.view(-1), 4).view(torch.int8).view(packed.shape), packed)
         # Reading a value waits for the stream, and so for the copies before it.
@@ -72,19 +72,22 @@ def _quotients(groups: Any, divisors: Any) -> Any:
 
 def _codes(quotients: Any, least: float) -> Any:
     """uint8 codes; a NaN becomes any code: callers refuse what led to it."""
-    magnitudes = quotients.abs().clamp_(max=6)
-    raw = magnitudes.view(torch.int32)
-    rounded = (raw >> 22).bitwise_and_(1).add_(raw).add_(_BELOW_HALF).bitwise_right_shift_(22).sub_(_ORIGIN)
-    halves = (magnitudes + _HALVES).view(torch.int32).sub_(_HALVES_BITS)
-    index = torch.where(magnitudes < 1, halves, rounded).to(torch.uint8)
+    sizes = quotients.abs().clamp_(max=6)
+    raw = sizes.view(torch.int32)
+    nearest = (raw >> 22).bitwise_and_(1).add_(raw).add_(_BELOW_HALF).bitwise_right_shift_(22).sub_(_ORIGIN)
+    halves = (sizes + _HALVES).view(torch.int32).sub_(_HALVES_BITS)
+    index = torch.where(sizes < 1, halves, nearest).to(torch.uint8)
     return index.bitwise_or_((quotients < -least).to(torch.uint8).bitwise_left_shift_(3))
 
 
-def _nv_scales(top: Any, dtype: str, whole: Any) -> Any:
+def _nv_scales(top: Any, dtype: str, global_scale: Any) -> Any:
     """E4M3 scales as uint8, of magnitudes as bits [matrices, rows, groups] and global scales [matrices, 1, 1]."""
-    six = torch.full((1,), 6, dtype=torch.float32, device=top.device)
-    local = top.view(_DTYPES[dtype]).to(torch.float32, copy=True).div_(six).to(_DTYPES[dtype]).to(torch.float32)
-    stored = (local * whole).clamp_(max=448).to(torch.float8_e4m3fn).view(torch.uint8)
+    stored = (
+        (rounded(divided(values(top, dtype), 6), dtype) * global_scale)
+        .clamp_(max=448)
+        .to(torch.float8_e4m3fn)
+        .view(torch.uint8)
+    )
     return stored.masked_fill(stored == 0, 0x20)
 
 
@@ -92,34 +95,14 @@ def _e4m3_values(stored: Any) -> Any:
     return stored.view(torch.float8_e4m3fn).to(torch.float32)
 
 
-def _mx_scales(top: Any, dtype: str) -> Any:
-    """E8M0 scales as uint8, of magnitudes as bits; the rule is `small_floats.mx_exponent`'s."""
-    infinity = FLOAT_BITS[dtype].infinity
-    mantissa = (infinity & -infinity).bit_length() - 1
-    bias = (infinity >> mantissa) // 2
-    fields = (top.to(torch.int32) + (1 << mantissa - 2)) >> mantissa
-    stored = (fields + (127 - bias - _MX_OFFSET)).clamp_(min=0)
-    return stored.masked_fill_(fields == 0, 0 if bias == 127 else 127).to(torch.uint8)
-
-
-def _e8m0_values(stored: Any) -> Any:
-    exponents = stored.to(torch.int32)
-    return (exponents << 23).masked_fill_(exponents == 0, 1 << 22).view(torch.float32)
-
-
 def _searched(groups: Any, dtype: str) -> Any:
     """Magnitudes, as bits, of the ranges that the search finds for MXFP4."""
 
     def trial(low: Any, high: Any) -> Any:
-        values = _e8m0_values(_mx_scales(_top(low, high, dtype), dtype))
-        index = _codes(_quotients(groups, values), 0.0).to(torch.int64)
-        return numbers[index].mul_(values.unsqueeze(-1)).to(groups.dtype)
+        scales = mx_values(mx_scales(top_of(low, high, dtype), dtype, E2M1_OFFSET))
+        index = _codes(_quotients(groups, scales), 0.0).to(torch.int64)
+        return numbers[index].mul_(scales.unsqueeze(-1)).to(groups.dtype)
 
     sizes = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
     numbers = torch.tensor([*sizes, *(-size for size in sizes)], dtype=torch.float32, device=groups.device)
-    return _top(*search(groups, trial), dtype)
-
-
-def _top(low: Any, high: Any, dtype: str) -> Any:
-    """The larger magnitude of a range's ends, as bits; a range holds zero."""
-    return torch.maximum(low.clamp(max=0).abs_(), high.clamp(min=0)).view(_SIGNED[dtype])
+    return top_of(*search(groups, trial), dtype)

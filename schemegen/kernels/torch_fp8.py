@@ -13,23 +13,23 @@ import numpy.typing as npt
 import torch
 
 from schemegen.kernels.floats import FLOAT_BITS, first_nonfinite
+from schemegen.kernels.mx import E4M3_OFFSET
+from schemegen.kernels.torch_codes import DTYPES, bits_of, divided, magnitudes, values
 from schemegen.kernels.torch_device import here, on_device, to_host
+from schemegen.kernels.torch_mx import mx_scales, mx_values, top_of
 from schemegen.kernels.torch_search import search
 
 Bits = npt.NDArray[np.unsignedinteger[Any]]
-Cell = tuple[int, int]
+Block = tuple[int, int]
 
-_DTYPES = {"BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.float32}
-_SIGNED = {"BF16": torch.int16, "F16": torch.int16, "F32": torch.int32}
 _LARGEST = 448
-_OFFSET = 8
 
 
 @torch.inference_mode()
 def quantize_fp8(
     weights: Bits,
     dtype: str,
-    cell: Cell,
+    block: Block,
     codes: Bits,
     scales: Bits,
     is_mx: bool = False,
@@ -42,15 +42,15 @@ def quantize_fp8(
     """
     with here(device):
         bits = on_device(weights, device)
-        cells = _cells(bits, cell)
-        top = _magnitudes(cells, dtype).amax(-1)
+        blocks = _blocks(bits, block)
+        top = magnitudes(blocks, dtype).amax(-1)
         broken = (top >= FLOAT_BITS[dtype].infinity).any()
         if searches:
-            top = _searched(cells, dtype, is_mx)
-        found = _exponents(top, dtype) if is_mx else _scales(top, dtype)
-        made = _codes(cells, dtype, _values(found, dtype, is_mx))
+            top = _searched(blocks, dtype, is_mx)
+        found = _scales(top, dtype, is_mx)
+        made = _codes(blocks, dtype, _values(found, dtype, is_mx))
         to_host(found, scales)
-        to_host(_uncut(made, bits.shape, cell), codes)
+        to_host(_uncut(made, bits.shape, block), codes)
         # Reading a value waits for the stream, and so for the copies before it.
         return first_nonfinite(weights, dtype) if bool(broken.item()) else -1
 
@@ -63,82 +63,59 @@ def quantize_fp8_under(weights: Bits, dtype: str, codes: Bits, scales: Bits, dev
         given = _values(on_device(scales, device), dtype, False)
         made = _codes(bits.view(*scales.shape, -1), dtype, given)
         to_host(made.view(bits.shape), codes)
-        broken = (_magnitudes(bits, dtype) >= FLOAT_BITS[dtype].infinity).any()
+        broken = (magnitudes(bits, dtype) >= FLOAT_BITS[dtype].infinity).any()
         return first_nonfinite(weights, dtype) if bool(broken.item()) else -1
 
 
-def _cells(bits: Any, cell: Cell) -> Any:
-    """[matrices, down, across, weights of a cell] of bits [matrices, rows, cols]; edges are filled up with zeros."""
+def _blocks(bits: Any, block: Block) -> Any:
+    """[matrices, down, across, weights of a block] of bits [matrices, rows, cols]; edges are filled up with zeros."""
     matrices, rows, cols = bits.shape
-    height, width = cell
+    height, width = block
     padded = torch.nn.functional.pad(bits, (0, -cols % width, 0, -rows % height))
     apart = padded.view(matrices, padded.shape[1] // height, height, padded.shape[2] // width, width)
     return apart.transpose(2, 3).flatten(3)
 
 
-def _uncut(cells: Any, shape: tuple[int, ...], cell: Cell) -> Any:
-    """[matrices, rows, cols] of cells."""
-    matrices, down, across, _ = cells.shape
-    apart = cells.view(matrices, down, across, *cell).transpose(2, 3)
-    return apart.reshape(matrices, down * cell[0], across * cell[1])[:, : shape[1], : shape[2]]
+def _uncut(blocks: Any, shape: tuple[int, ...], block: Block) -> Any:
+    """[matrices, rows, cols] of blocks."""
+    matrices, down, across, _ = blocks.shape
+    apart = blocks.view(matrices, down, across, *block).transpose(2, 3)
+    return apart.reshape(matrices, down * block[0], across * block[1])[:, : shape[1], : shape[2]]
 
 
-def _scales(top: Any, dtype: str) -> Any:
-    """Scales as bits of the dtype, from magnitudes as bits."""
-    largest = torch.full((1,), _LARGEST, dtype=torch.float32, device=top.device)
-    scales = top.view(_DTYPES[dtype]).to(torch.float32).div_(largest).to(_DTYPES[dtype]).view(_SIGNED[dtype])
+def _scales(top: Any, dtype: str, is_mx: bool) -> Any:
+    """Scales as bits, signed: of the dtype, or E8M0; from magnitudes as bits."""
+    if is_mx:
+        return mx_scales(top, dtype, E4M3_OFFSET).view(torch.int8)
+    scales = bits_of(divided(values(top, dtype), _LARGEST), dtype)
     return scales.masked_fill_(scales == 0, FLOAT_BITS[dtype].epsilon)
-
-
-def _exponents(top: Any, dtype: str) -> Any:
-    """E8M0 scales as int8, from magnitudes as bits; the rule is `small_floats.mx_exponent`'s."""
-    infinity = FLOAT_BITS[dtype].infinity
-    mantissa = (infinity & -infinity).bit_length() - 1
-    bias = (infinity >> mantissa) // 2
-    fields = (top.to(torch.int32) + (1 << mantissa - 2)) >> mantissa
-    stored = (fields + (127 - bias - _OFFSET)).clamp_(min=0)
-    return torch.where(fields == 0, 0 if bias == 127 else 127, stored).to(torch.uint8).view(torch.int8)
 
 
 def _values(scales: Any, dtype: str, is_mx: bool) -> Any:
     """Stored scales as F32."""
-    if not is_mx:
-        return scales.view(_DTYPES[dtype]).to(torch.float32)
-    exponents = scales.view(torch.uint8).to(torch.int32)
-    return torch.where(exponents == 0, 1 << 22, exponents << 23).to(torch.int32).view(torch.float32)
+    return mx_values(scales.view(torch.uint8)) if is_mx else values(scales, dtype)
 
 
-def _codes(cells: Any, dtype: str, values: Any) -> Any:
+def _codes(blocks: Any, dtype: str, factors: Any) -> Any:
     """Codes as int8: weight / scale rounded to the dtype, clamped, then to E4M3 half to even."""
-    quotients = _quotients(cells.view(_DTYPES[dtype]), values)
+    quotients = _quotients(blocks.view(DTYPES[dtype]), factors)
     return quotients.to(torch.float8_e4m3fn).view(torch.int8)
 
 
-def _quotients(weights: Any, values: Any) -> Any:
+def _quotients(weights: Any, factors: Any) -> Any:
     """Of the weights' dtype, within E4M3's range."""
-    wide = weights.to(torch.float32, copy=True).div_(values.unsqueeze(-1))
+    wide = weights.to(torch.float32, copy=True).div_(factors.unsqueeze(-1))
     return wide.to(weights.dtype).clamp_(-_LARGEST, _LARGEST)
 
 
-def _magnitudes(bits: Any, dtype: str) -> Any:
-    return bits.bitwise_and(FLOAT_BITS[dtype].magnitude)
-
-
-def _searched(cells: Any, dtype: str, is_mx: bool) -> Any:
+def _searched(blocks: Any, dtype: str, is_mx: bool) -> Any:
     """Magnitudes, as bits, of the ranges that the search finds."""
 
     def trial(low: Any, high: Any) -> Any:
-        found = _exponents(_top(low, high), dtype) if is_mx else _scales(_top(low, high), dtype)
-        values = _values(found, dtype, is_mx)
-        rounded = _quotients(weights, values).to(torch.float8_e4m3fn).to(torch.float32)
-        return rounded.mul_(values.unsqueeze(-1)).to(weights.dtype)
+        found = _scales(top_of(low, high, dtype), dtype, is_mx)
+        factors = _values(found, dtype, is_mx)
+        rounded = _quotients(weights, factors).to(torch.float8_e4m3fn).to(torch.float32)
+        return rounded.mul_(factors.unsqueeze(-1)).to(weights.dtype)
 
-    weights = cells.view(_DTYPES[dtype])
-    return _top(*search(weights, trial))
-
-
-def _top(low: Any, high: Any) -> Any:
-    """The larger magnitude of a range's ends, as bits; a range holds zero."""
-    # The last step makes 0 of -0, which any of the others may give.
-    top = torch.maximum(low.clamp(max=0).neg_(), high.clamp(min=0)).abs_()
-    return top.view(torch.int32 if top.dtype == torch.float32 else torch.int16)
+    weights = blocks.view(DTYPES[dtype])
+    return top_of(*search(weights, trial), dtype)

@@ -52,8 +52,6 @@ def quantize_int(
     Returns -1, or the flat index of the first NaN or infinite weight, and then what was filled means nothing. All are
     [matrices, rows, …] where ranges are `searched`, as the observer mse does it, over each matrix.
     """
-    if searched and (index := first_nonfinite(weights, dtype)) >= 0:
-        return index
     with here(device):
         bits = on_device(weights, device).view(*scales.shape, group_size)
         words, found, broken = encoded(bits, dtype, num_bits, style, searched)

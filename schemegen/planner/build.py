@@ -28,7 +28,7 @@ def make_plan(
     checks.check_outputs(tensors)
     notes = tuple(checks.notes(architecture, checkpoint, rules, decisions))
     files = tuple(shard.name for shard in checkpoint.shards)
-    return Plan(
+    plan = Plan(
         checkpoint.model_id,
         checkpoint.revision,
         architecture.name,
@@ -39,6 +39,8 @@ def make_plan(
         notes,
         architecture.fusions,
     )
+    checks.check_layers(plan)
+    return plan
 
 
 def _planned(scheme: Scheme, decisions: Sequence[Decision]) -> Iterable[PlannedTensor]:

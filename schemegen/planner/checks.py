@@ -9,9 +9,10 @@ from functools import cache
 from schemegen.architectures.base import Architecture, Part, TensorInfo
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.errors import PlanError
-from schemegen.formats import refuses
+from schemegen.formats import Shared, refuses, shared_of
 from schemegen.planner.complete import expert_faults, layer_faults, name_faults
 from schemegen.planner.decide import Decision, matrices
+from schemegen.planner.model import Plan
 from schemegen.planner.rules import ResolvedRule
 from schemegen.planner.tensors import PlannedTensor
 from schemegen.scheme import Scheme
@@ -61,6 +62,23 @@ def check_outputs(tensors: Iterable[PlannedTensor]) -> None:
     counts = Counter(names) if len(set(names)) < len(names) else {}
     doubles = [name for name, count in counts.items() if count > 1]
     _refuse([f"{name} would be written twice" for name in doubles], "the checkpoint holds a tensor in two layouts")
+
+
+def check_layers(plan: Plan) -> None:
+    """Matrices that share a scale, being one layer in engines, have one dtype: in another it would be another."""
+    sharing = [t for t in plan.tensors if t.format is not None and shared_of(plan.format_of(t)) is Shared.FUSED]
+    if len({tensor.source.dtype for tensor in sharing}) < 2:
+        return
+    first: dict[str, PlannedTensor] = {}
+    faults = []
+    for tensor in sharing:
+        for module in tensor.modules:
+            layer = plan.layer_of(module)
+            other = first.setdefault(layer, tensor)
+            if other.source.dtype != tensor.source.dtype:
+                pair = f"{other.name} ({other.source.dtype}) and {tensor.name} ({tensor.source.dtype})"
+                faults.append(f"{layer} is built from {pair}, and its format has one scale for both")
+    _refuse(faults, "engines fuse matrices of different dtypes; keep them with a policy")
 
 
 def notes(

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from schemegen.backends.guard import GuardedBackend
 from schemegen.errors import UnsupportedError, shortened
-from schemegen.kernels.integers import torch_fault
+from schemegen.kernels.torch_check import torch_fault
 from schemegen.runner.lanes import BATCH_BYTES, DEVICE_BYTES
 
 #: torch's CPU behind the machinery of a GPU: for tests of it on any machine.

@@ -134,8 +134,6 @@ def _matrices_of(chunk: Chunk, bits: Bits | None) -> dict[tuple[str, int], Bits]
 
 def _value(bits: Bits, dtype: str) -> float:
     """The value of a magnitude, which F32 holds exactly."""
-    import numpy as np
+    from schemegen.kernels.arrays import widened
 
-    if dtype == "BF16":
-        return float((bits.astype(np.uint32) << np.uint32(16)).view(np.float32)[0])
-    return float(bits.view(np.float16 if dtype == "F16" else np.float32)[0])
+    return float(widened(bits, dtype)[0])

@@ -10,9 +10,9 @@ from itertools import pairwise
 from typing import Any, Final
 from urllib.parse import quote
 
-from schemegen.engines.serving import PORT, VERSIONS, Serving, servings
+from schemegen.engines.serving import ENGINES, PORT, SERVERS, VERSIONS, Serving, servings
 from schemegen.formats import DTYPE_BITS, storage_of
-from schemegen.formats.words import activations_in_words, kind, observer_in_words, weights_in_words
+from schemegen.formats.words import activations_in_words, bits_in_words, kind_of, observer_in_words, weights_in_words
 from schemegen.manifest import CARD_NAME, travel_names
 from schemegen.planner import Plan
 from schemegen.scheme import Format, Method, Scheme
@@ -26,7 +26,6 @@ from schemegen.seal.peer_script import RELEASE, peer_script
 from schemegen.seal.sealing import Sealing
 
 _METHODS: Final = {"rtn": "RTN (round-to-nearest, data-free)"}
-_ENGINES: Final = {"vllm": "vLLM", "sglang": "SGLang", "transformers": "transformers"}
 _HUB: Final = "https://huggingface.co"
 
 
@@ -85,7 +84,7 @@ def _identity(sealing: Sealing) -> dict[str, Any]:
 
 def _tags(plan: Plan) -> list[str]:
     """As cards of such models have them."""
-    kinds = dict.fromkeys(kind(found.weights).lower() for found in _formats(plan).values())
+    kinds = dict.fromkeys(kind_of(found).lower() for found in _formats(plan).values())
     return ["compressed-tensors", *kinds, "vllm", "schemegen"]
 
 
@@ -133,7 +132,7 @@ def _formats(plan: Plan) -> dict[str, Format]:
 
 def _headline(formats: Iterable[Format]) -> str:
     found = list(formats)
-    kinds = " and ".join(dict.fromkeys(kind(each.weights) for each in found))
+    kinds = " and ".join(dict.fromkeys(kind_of(each) for each in found))
     return f"{kinds}{' weight-only' if all(each.input_activations is None for each in found) else ''} quantization"
 
 
@@ -144,7 +143,7 @@ def _told(plan: Plan, name: str, found: Format, one_of_several: bool) -> dict[st
     group = "" if weights.group_size is None else f", group_size = {weights.group_size}"
     return {
         "of": f" of {name}" if one_of_several else "",
-        "precision": f"W{weights.num_bits}A{bits} ({weights.num_bits}-bit {sort} weights, {bits}-bit activations)",
+        "precision": f"{bits_in_words(found, bits)} ({weights.num_bits}-bit {sort} weights, {bits}-bit activations)",
         "weights": weights_in_words(found),
         "activations": activations_in_words(found.input_activations),
         "strategy": weights.strategy + group,
@@ -162,13 +161,13 @@ def _activation_bits(plan: Plan, name: str, found: Format) -> int:
 
 def _servings(sealing: Sealing, name: str) -> list[Serving]:
     """The command lines of the engines that the scheme says serve it, of all where it does not say."""
-    told = sealing.plan.scheme.served_by
+    told = {ENGINES.get(engine) for engine in sealing.plan.scheme.served_by}
     found = servings(sealing.plan, sealing.checkpoint, sealing.architecture, name)
-    return [serving for serving in found if not told or serving.engine.lower() in told]
+    return [serving for serving in found if not told or serving.engine in told]
 
 
 def _served_by(scheme: Scheme) -> list[tuple[str, str]]:
-    return [(_ENGINES.get(engine, engine), told) for engine, told in scheme.served_by.items()]
+    return [(ENGINES.get(engine, engine), told) for engine, told in scheme.served_by.items()]
 
 
 def _use(sealing: Sealing, quantized: Quantized, ignore: Sequence[str]) -> dict[str, Any]:
@@ -179,7 +178,7 @@ def _use(sealing: Sealing, quantized: Quantized, ignore: Sequence[str]) -> dict[
     return {
         "servings": _servings(sealing, name),
         "served_by": _served_by(plan.scheme),
-        "engine_versions": " and ".join(f"{engine} {number}" for engine, number in VERSIONS.items()),
+        "engine_versions": " and ".join(f"{engine} {VERSIONS[engine]}" for engine in SERVERS),
         "port": PORT,
         "command": shlex.join(words),
         "verify": shlex.join(["schemegen", "verify", name, "--against", argument(one_line(plan.model_id))]),

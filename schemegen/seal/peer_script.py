@@ -9,11 +9,11 @@ from typing import Any, Final, NamedTuple
 
 from schemegen.architectures.base import Architecture
 from schemegen.engines import engine_modules, first_expert, matches
+from schemegen.peer import PEER, RELEASE, peer_difference, scheme_words
 from schemegen.planner import Action, Plan, PlannedTensor
 from schemegen.scheme import Format
 from schemegen.seal.base_model import hub_id
 from schemegen.seal.patterns import Quantized, quantized_of
-from schemegen.seal.peer_bits import PEER, RELEASE, peer_difference, scheme_words
 from schemegen.seal.sealing import Sealing
 
 __all__ = ["RELEASE", "PeerScript", "peer_script"]

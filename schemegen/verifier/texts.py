@@ -10,7 +10,7 @@ from typing import Any, Final
 from schemegen.architectures.known import RENAMES
 from schemegen.checkpoint.headers import Header
 from schemegen.checkpoint.reading import parse_object, read_text
-from schemegen.engines import block_faults, first_expert, is_entry, matches, spellings
+from schemegen.engines import LINEAR, block_faults, first_expert, is_entry, matches, spellings
 from schemegen.errors import CheckpointError, shortened
 
 BLOCK_NAME: Final = "quantization_config"
@@ -97,7 +97,7 @@ def _fault(module: str, ignore: Collection[str], targets: Collection[str]) -> st
     names = spellings(module, RENAMES)
     if any(matches(name, ignore) for name in names):
         return f"config.json ignores {module}, which is stored quantized"
-    if "Linear" not in targets and not all(matches(name, targets) for name in names):
+    if LINEAR not in targets and not all(matches(name, targets) for name in names):
         return f"no group of config.json targets {module}, which is stored quantized"
     return None
 

@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 
+import schemegen
 from schemegen.backends.native_rtn import NativeRtn
 from schemegen.catalog import load_catalog
 from schemegen.checkpoint import open_checkpoint
+from schemegen.checkpoint.sample import write_sample
+from schemegen.errors import UnsupportedError
+from schemegen.formats.words import in_short
 from schemegen.planner import make_plan, resolve_rules
 from schemegen.scheme import Format, Scheme
 
@@ -44,25 +48,39 @@ def test_int4_and_int8_are_taken_without_torch(fields: dict[str, Any], monkeypat
 
 @pytest.mark.parametrize("installed", [False, True])
 @pytest.mark.parametrize(
-    ("fields", "what"),
-    [({"num_bits": bits}, f"INT{bits} in groups of 32") for bits in (2, 3, 5, 6, 7)]
-    + [({"num_bits": bits, "symmetric": False}, f"INT{bits} in groups of 32") for bits in (2, 3, 5, 6, 7)]
-    + [
-        ({"symmetric": False, "observer": "mse"}, "INT4 in groups of 32"),
-        ({"num_bits": 8, "storage": "int-quantized", "observer": "mse"}, "INT8 in groups of 32"),
-        ({"num_bits": 3, "narrow_range": True}, "INT3 in groups of 32"),
-        ({"num_bits": 3, "strategy": "channel", "group_size": None}, "INT3"),
-        ({"group_size": 4}, "INT4 in groups of 4"),
-        ({"group_size": 6, "num_bits": 8}, "INT8 in groups of 6"),
+    "fields",
+    [
+        *({"num_bits": bits} for bits in (2, 3, 5, 6, 7)),
+        *({"num_bits": bits, "symmetric": False} for bits in (2, 3, 5, 6, 7)),
+        {"symmetric": False, "observer": "mse"},
+        {"num_bits": 8, "storage": "int-quantized", "observer": "mse"},
+        {"num_bits": 3, "narrow_range": True},
+        {"num_bits": 3, "strategy": "channel", "group_size": None},
+        {"group_size": 4},
+        {"group_size": 6, "num_bits": 8},
     ],
+    ids=str,
 )
 def test_other_widths_and_groups_are_for_torch(
-    fields: dict[str, Any], what: str, installed: bool, monkeypatch: pytest.MonkeyPatch
+    fields: dict[str, Any], installed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fault = None if installed else "is not there"
     monkeypatch.setattr("schemegen.backends.native_rtn.torch_fault", lambda: fault)
-    told = f"computes {what} with torch, which is not there"
+    told = f"computes {in_short(form(**fields))} with torch, which is not there"
     assert NativeRtn().refuses(form(**fields)) == (None if installed else told)
+
+
+def test_some_weights_are_for_torch(sample_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What depends on the dtype is refused before anything starts, by plan as by apply."""
+    write_sample("qwen3.6-moe", tmp_path / "f32", dtype="F32")
+    monkeypatch.setattr("schemegen.backends.native_rtn.torch_fault", lambda: "is not there")
+    schemegen.plan("w4a16-g32-mse", sample_folder)
+    told = "native-rtn computes F32 to INT4 g32 mse with torch, which is not there"
+    with pytest.raises(UnsupportedError, match=told):
+        schemegen.plan("w4a16-g32-mse", tmp_path / "f32")
+    with pytest.raises(UnsupportedError, match=told):
+        schemegen.apply("w4a16-g32-mse", tmp_path / "f32", tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["f32"]
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from bench.process import ROOT
 from schemegen import load_scheme
 from schemegen.checkpoint.sample import write_sample
 from schemegen.formats import storage_of
+from schemegen.peer import rounding_difference, scheme_words
 from schemegen.scheme import Format
-from schemegen.seal.peer_bits import rounding_difference, scheme_words
 
 STORAGES = {
     "pack-quantized",

@@ -58,7 +58,7 @@ def test_schemes_come_with_formats_in_reading_order(cli: Cli) -> None:
     assert {row["from"] for row in rows} == {"schemegen"}
     formats = {row["name"]: row["formats"] for row in rows}
     assert formats["kimi-k2-int4"] == "INT4 g32"
-    assert formats["int4-fp8-mix"] == "INT4 g128; FP8 by row, FP8 activations"
+    assert formats["int4-fp8-mix"] == "INT4 g128; FP8 per channel, FP8 activations"
     told = [names.index(name) for name in ("w4a16-g32", "w4a16-g64", "w4a16-g128", "w8a16", "int4-int8-mix")]
     assert told == sorted(told)
 

@@ -7,10 +7,13 @@ import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 
 from schemegen import api
 from schemegen.cli.verbs import VERBS, schemegen
+from schemegen.formats import rounding_fault, storage_of
 from schemegen.loader import load_scheme
+from schemegen.scheme import Format
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -58,6 +61,29 @@ def test_the_scheme_loads_and_plans(tmp_path: Path) -> None:
     quantized = {(tensor.part, tensor.layer) for tensor in plan.tensors if tensor.format}
     assert quantized
     assert all(part == "text" and (layer or 0) > 1 for part, layer in quantized)
+    assert set(plan.formats_used) == {"int4", "int8"}
+
+
+TOKEN = {"num_bits": 8, "type": "int", "strategy": "token", "symmetric": True, "dynamic": True}
+FORMATS = re.findall(r"^\| `([a-z0-9-]+)` \| `(\{num_bits.*?\})`( and `input_activations`)? \|", README, re.MULTILINE)
+
+
+def test_every_storage_is_told() -> None:
+    assert [storage for storage, _, _ in FORMATS] == [
+        "pack-quantized",
+        "int-quantized",
+        "float-quantized",
+        "nvfp4-pack-quantized",
+        "mxfp4-pack-quantized",
+        "mxfp8-quantized",
+    ]
+
+
+@pytest.mark.parametrize(("storage", "weights", "activations"), FORMATS)
+def test_each_line_of_a_format_is_one_of_that_storage(storage: str, weights: str, activations: str) -> None:
+    told = {"weights": yaml.safe_load(weights)} | ({"input_activations": TOKEN} if activations else {})
+    format = Format.model_validate(told)
+    assert (storage_of(format), rounding_fault(format)) == (storage, None)
 
 
 def test_the_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -234,7 +234,7 @@ def test_only_a_search_needs_torch_and_says_how_to_get_it(monkeypatch: pytest.Mo
     assert not any(codec(kind).needs_torch() for kind in KINDS)
     searching = codec("channel", "mse")
     assert searching.needs_torch("BF16", 64)
-    monkeypatch.setattr("schemegen.codecs.float8.torch_fault", lambda: "is not installed: pip install torch")
+    monkeypatch.setattr("schemegen.kernels.torch_check.torch_fault", lambda: "is not installed: pip install torch")
     with pytest.raises(UnsupportedError, match="FP8 is computed with torch, which is not installed: pip install torch"):
         encoded(searching, np.zeros((1, 2, 32), np.uint16), "BF16")
 

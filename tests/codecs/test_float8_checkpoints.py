@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import warnings
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,40 +26,60 @@ summary: FP8 of a test
 formats:
   fp8:
     weights: {{num_bits: 8, type: float, {weights}}}
-    input_activations: {{num_bits: 8, type: float, strategy: token, dynamic: true, observer: null}}
+    input_activations: {{num_bits: 8, type: float, {activations}, dynamic: true, observer: null}}
+# Blocks do not divide what the vision tower's matrices measure, and llm-compressor saves no others.
 policy:
+  - {{part: vision, use: keep}}
   - {{role: [attention, routed_expert], use: fp8}}
 """
-# The sample's matrices hold whole blocks of 16 x 32: llm-compressor saves no others.
 KINDS: dict[str, dict[str, Any]] = {
     "channel": {"strategy": "channel"},
     "tensor": {"strategy": "tensor"},
-    "block": {"strategy": "block", "block_structure": [16, 32]},
+    "block": {"strategy": "block", "block_structure": [128, 128]},
+    "mx": {"strategy": "group", "group_size": 32, "scale_dtype": "uint8"},
+}
+#: Activations that engines take beside them.
+ACTIVATIONS: dict[str, dict[str, Any]] = {
+    "channel": {"strategy": "token"},
+    "tensor": {"strategy": "tensor"},
+    "block": {"strategy": "group", "group_size": 128},
     "mx": {"strategy": "group", "group_size": 32, "scale_dtype": "uint8"},
 }
 every_kind = pytest.mark.parametrize("kind", KINDS)
 Scheme = Callable[..., Path]
+Made = Callable[..., Path]
 
 
-@pytest.fixture
-def scheme(tmp_path: Path) -> Scheme:
-    """A factory: fields of weights → a scheme file."""
+@pytest.fixture(scope="module")
+def scheme(tmp_path_factory: pytest.TempPathFactory) -> Scheme:
+    """A factory: kind, observer → a scheme file."""
 
-    def write(**weights: Any) -> Path:
-        path = tmp_path / "fp8-of-a-test.yaml"
-        path.write_text(SCHEME.format(weights=", ".join(f"{name}: {value}" for name, value in weights.items())))
+    def write(kind: str, observer: str = "minmax") -> Path:
+        path = tmp_path_factory.mktemp("scheme") / "fp8-of-a-test.yaml"
+        weights = fields_of(KINDS[kind] | {"observer": observer})
+        path.write_text(SCHEME.format(weights=weights, activations=fields_of(ACTIVATIONS[kind])))
         return path
 
     return write
 
 
-@pytest.fixture
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Matrices come in blocks of rows."""
-    monkeypatch.setattr("schemegen.planner.chunks.CHUNK_BYTES", 3000)
+def fields_of(values: dict[str, Any]) -> str:
+    return ", ".join(f"{name}: {value}" for name, value in values.items())
 
 
-def reference(source: Path, output: Path, modules: list[str], kind: dict[str, Any], observer: str) -> None:
+@pytest.fixture(scope="module")
+def made(sample_folder: Path, scheme: Scheme, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """A factory: kind, observer → the output of whole matrices, made once; nobody may change it."""
+
+    @cache
+    def make(kind: str, observer: str = "minmax") -> Path:
+        output = tmp_path_factory.mktemp("made") / "out"
+        return schemegen.apply(scheme(kind, observer), sample_folder, output).path
+
+    return make
+
+
+def reference(source: Path, output: Path, modules: list[str], kind: str, observer: str) -> None:
     """model_free_ptq of these modules."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -66,11 +87,13 @@ def reference(source: Path, output: Path, modules: list[str], kind: dict[str, An
         quantization = pytest.importorskip("compressed_tensors.quantization")
         scheme = quantization.QuantizationScheme(
             targets=modules,
-            weights=quantization.QuantizationArgs(num_bits=8, type="float", observer=f"memoryless_{observer}", **kind),
-            input_activations=quantization.QuantizationArgs(
-                num_bits=8, type="float", strategy="token", dynamic=True, observer=None
+            weights=quantization.QuantizationArgs(
+                num_bits=8, type="float", observer=f"memoryless_{observer}", **KINDS[kind]
             ),
-            format="mxfp8-quantized" if "group_size" in kind else "float-quantized",
+            input_activations=quantization.QuantizationArgs(
+                num_bits=8, type="float", dynamic=True, observer=None, **ACTIVATIONS[kind]
+            ),
+            format="mxfp8-quantized" if kind == "mx" else "float-quantized",
         )
         config = quantization.QuantizationConfig(config_groups={"group_0": scheme}, ignore=[])
         model_free_ptq(source, output, config=config, device="cpu")
@@ -94,24 +117,22 @@ def test_every_tensor_equals_the_reference(
 ) -> None:
     source = tmp_path / "model"
     write_sample("qwen3.6-moe", source, experts="separate", dtype=dtype)
-    chosen = scheme(observer=observer, **KINDS[kind])
+    chosen = scheme(kind, observer)
     modules = quantized_modules(schemegen.plan(chosen, source))
     assert len(modules) > 100
-    reference(source, tmp_path / "theirs", modules, KINDS[kind], observer)
+    reference(source, tmp_path / "theirs", modules, kind, observer)
     schemegen.apply(chosen, source, tmp_path / "ours")
     assert list(tensor_differences(tmp_path / "ours", tmp_path / "theirs", same_shards=True)) == []
 
 
 @every_kind
 def test_what_is_written_is_what_was_planned_and_verifies(
-    kind: str, sample_folder: Path, scheme: Scheme, tmp_path: Path
+    kind: str, sample_folder: Path, scheme: Scheme, made: Made
 ) -> None:
-    chosen = scheme(**KINDS[kind])
-    plan = schemegen.plan(chosen, sample_folder)
-    schemegen.apply(chosen, sample_folder, tmp_path / "out")
+    plan = schemegen.plan(scheme(kind), sample_folder)
     found = {
         tensor.name: (tensor.dtype, tuple(tensor.shape), tensor.nbytes)
-        for path in (tmp_path / "out").glob("*.safetensors")
+        for path in made(kind).glob("*.safetensors")
         for tensor in read_header(path, path.name).tensors
     }
     planned = {
@@ -120,54 +141,78 @@ def test_what_is_written_is_what_was_planned_and_verifies(
         for output in tensor.outputs
     }
     assert found == planned
-    report = schemegen.verify(tmp_path / "out", sample_folder)
+    report = schemegen.verify(made(kind), sample_folder)
     assert any(f"the codes of {len(quantized_modules(plan))} quantized matrices" in check for check in report.checks)
 
 
-@every_kind
-@pytest.mark.parametrize("observer", ["minmax", "mse"])
+@pytest.mark.parametrize(
+    ("kind", "observer"),
+    [*((kind, "minmax") for kind in KINDS), *((kind, "mse") for kind in KINDS if kind != "tensor")],
+)
 def test_blocks_of_rows_make_no_difference(
-    kind: str, observer: str, sample_folder: Path, scheme: Scheme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, observer: str, sample_folder: Path, scheme: Scheme, made: Made, tmp_path: Path, small_steps: Any
 ) -> None:
     if observer == "mse":
         pytest.importorskip("torch")
-        if kind == "tensor":
-            pytest.skip("a search with one scale a tensor is refused")
-    chosen = scheme(observer=observer, **KINDS[kind])
-    schemegen.apply(chosen, sample_folder, tmp_path / "whole")
-    monkeypatch.setattr("schemegen.planner.chunks.CHUNK_BYTES", 3000)
-    schemegen.apply(chosen, sample_folder, tmp_path / "blocks")
-    assert contents(tmp_path / "blocks") == contents(tmp_path / "whole")
-    assert schemegen.verify(tmp_path / "blocks", sample_folder).bytes_read > 0
+    schemegen.apply(scheme(kind, observer), sample_folder, tmp_path / "blocks")
+    assert (small_steps.blocks > 10) == (observer == "minmax")
+    assert contents(tmp_path / "blocks") == contents(made(kind, observer))
+    if observer == "minmax":
+        assert schemegen.verify(tmp_path / "blocks", sample_folder).bytes_read > 0
 
 
 @every_kind
-def test_the_device_makes_no_difference(kind: str, sample_folder: Path, scheme: Scheme, tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    chosen = scheme(**KINDS[kind])
-    schemegen.apply(chosen, sample_folder, tmp_path / "cpu")
-    schemegen.apply(chosen, sample_folder, tmp_path / "torch", device="torch:cpu")
-    assert contents(tmp_path / "torch") == contents(tmp_path / "cpu")
-
-
-@every_kind
-@pytest.mark.parametrize("suffix", ["weight", "weight_scale"])
-def test_an_altered_byte_is_found_by_name(
-    kind: str, suffix: str, sample_folder: Path, scheme: Scheme, tmp_path: Path, small_chunks: None
+def test_the_device_makes_no_difference(
+    kind: str, sample_folder: Path, scheme: Scheme, made: Made, tmp_path: Path
 ) -> None:
-    chosen = scheme(**KINDS[kind])
-    module = quantized_modules(schemegen.plan(chosen, sample_folder))[-1]
-    schemegen.apply(chosen, sample_folder, tmp_path / "out")
-    path, tensor = stored(tmp_path / "out", f"{module}.{suffix}")
-    with path.open("r+b") as file:
+    pytest.importorskip("torch")
+    schemegen.apply(scheme(kind), sample_folder, tmp_path / "torch", device="torch:cpu")
+    assert contents(tmp_path / "torch") == contents(made(kind))
+
+
+WRONG = "is not the code that the source's weight rounds to under the stored scale"
+UNUSABLE = "is zero, infinite or no number"
+
+
+@every_kind
+@pytest.mark.parametrize(
+    ("suffix", "change", "named", "fault"),
+    [
+        ("weight", lambda last: last ^ 1, "weight", WRONG),
         # The highest byte of a scale: its exponent, which changes codes.
-        file.seek(tensor.offset + tensor.nbytes - 1)
-        byte = file.read(1)[0]
-        file.seek(tensor.offset + tensor.nbytes - 1)
-        file.write(bytes([byte ^ 1]))
+        ("weight_scale", lambda last: last ^ 1, "weight", WRONG),
+        ("weight_scale", lambda _: 0xFF, "weight_scale", UNUSABLE),
+    ],
+    ids=["code", "scale", "no number"],
+)
+def test_an_altered_byte_is_found_against_the_source_alone(
+    kind: str,
+    suffix: str,
+    change: Callable[[int], int],
+    named: str,
+    fault: str,
+    sample_folder: Path,
+    scheme: Scheme,
+    made: Made,
+    forge: Callable[[Path], None],
+    tmp_path: Path,
+    small_steps: Any,
+) -> None:
+    """The manifest is forged to match: digests tell nothing, only the source does."""
+    module = quantized_modules(schemegen.plan(scheme(kind), sample_folder))[-1]
+    output = Path(shutil.copytree(made(kind), tmp_path / "out"))
+    path, tensor = stored(output, f"{module}.{suffix}")
+    raw = np.memmap(path, np.uint8, "r+", tensor.offset, tensor.nbytes)
+    raw[-1] = change(int(raw[-1]))
+    if fault is UNUSABLE and kind != "mx":
+        raw[-2] = 0xFF
+    raw.flush()
+    forge(output)
+    schemegen.verify(output)
     with pytest.raises(VerificationError) as caught:
-        schemegen.verify(tmp_path / "out", sample_folder)
-    assert any(f"{module}.weight" in finding for finding in caught.value.findings)
+        schemegen.verify(output, sample_folder)
+    assert all(found.startswith(f"{module}.{named} at [") for found in caught.value.findings)
+    assert all(found.endswith(fault) for found in caught.value.findings)
 
 
 def stored(output: Path, name: str) -> tuple[Path, TensorHeader]:
@@ -180,10 +225,10 @@ def stored(output: Path, name: str) -> tuple[Path, TensorHeader]:
 
 
 def test_a_weight_that_is_not_finite_is_named_where_one_scale_serves_the_matrix(
-    sample_folder: Path, scheme: Scheme, tmp_path: Path, small_chunks: None
+    sample_folder: Path, scheme: Scheme, tmp_path: Path, small_steps: Any
 ) -> None:
     source = Path(shutil.copytree(sample_folder, tmp_path / "model"))
-    chosen = scheme(strategy="tensor")
+    chosen = scheme("tensor")
     tensor = [tensor for tensor in schemegen.plan(chosen, source).tensors if tensor.format is not None][-1]
     place = tuple(length - 2 for length in tensor.source.shape)
     values = np.memmap(source / tensor.source.file, np.uint16, "r+", tensor.source.offset, tensor.source.shape)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +23,7 @@ from schemegen.planner import Plan, PlannedTensor
 
 Array = npt.NDArray[Any]
 Layout = Literal["fused", "separate"]
+Findings = Callable[[str, str, Callable[[int], int]], tuple[tuple[int, ...], str, list[int], str]]
 
 SCHEME = """\
 schema_version: 1
@@ -267,23 +270,30 @@ def test_bytes_do_not_depend_on_workers_or_on_torch(
 
 
 @every
-@pytest.mark.parametrize("device", ["cpu", "torch:cpu"])
 def test_nor_on_the_cut_into_chunks(
     kind: str,
     layout: Layout,
-    device: str,
     made: dict[tuple[str, Layout], Made],
     schemes: dict[str, Path],
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    small_steps: Any,
 ) -> None:
-    if device != "cpu":
-        pytest.importorskip("torch")
-    monkeypatch.setattr("schemegen.planner.chunks.CHUNK_BYTES", 3000)
-    monkeypatch.setattr("schemegen.runner.lanes.BATCH_BYTES", 20_000)
-    output = make(schemes[kind], made[kind, layout].source, tmp_path / "out", device)
+    output = make(schemes[kind], made[kind, layout].source, tmp_path / "out")
+    assert small_steps.blocks > 10
     assert output.contents() == made[kind, layout].contents()
     schemegen.verify(output.path, output.source)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nor_on_batches_of_chunks(
+    kind: str, made: dict[tuple[str, Layout], Made], schemes: dict[str, Path], tmp_path: Path, small_steps: Any
+) -> None:
+    pytest.importorskip("torch")
+    output = make(schemes[kind], made[kind, "fused"].source, tmp_path / "out", "torch:cpu")
+    assert small_steps.blocks > 10
+    # A chunk of NVFP4 goes alone: its layer's scale is not the next one's.
+    assert (small_steps.batches > 10) == (kind == "mxfp4")
+    assert output.contents() == made[kind, "fused"].contents()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -316,48 +326,68 @@ def test_a_run_that_stopped_goes_on_to_the_same_bytes(
     assert resumed.contents() == made[kind, "fused"].contents()
 
 
+@pytest.fixture
+def findings(made: dict[tuple[str, Layout], Made], forge: Callable[[Path], None], tmp_path: Path) -> Findings:
+    """A factory: kind, piece of lm_head, what becomes of its middle item → its place, and the one finding of verify.
+
+    The manifest is forged to match: digests tell nothing, only the source does.
+    """
+
+    def run(kind: str, suffix: str, change: Callable[[int], int]) -> tuple[tuple[int, ...], str, list[int], str]:
+        output = made[kind, "fused"]
+        copy = Path(shutil.copytree(output.path, tmp_path / "copy"))
+        (piece,) = (o for t in output.quantized for o in t.outputs if o.name == f"lm_head.{suffix}")
+        start = 8 + int.from_bytes((copy / piece.file).read_bytes()[:8], "little") + piece.offset
+        items = np.memmap(copy / piece.file, "u4" if piece.dtype == "F32" else "u1", "r+", start, piece.shape)
+        place = tuple(length // 2 for length in items.shape)
+        items[place] = change(int(items[place]))
+        items.flush()
+        forge(copy)
+        schemegen.verify(copy)
+        with pytest.raises(VerificationError) as caught:
+            schemegen.verify(copy, output.source)
+        (found,) = caught.value.findings
+        name, where, fault = re.fullmatch(r"lm_head\.(\w+) at (\[.*?\]) (.*)", found, re.DOTALL).groups()  # type: ignore[union-attr]
+        return place, name, json.loads(where), fault
+
+    return run
+
+
+WRONG = "is not the code that the source's weight rounds to under the stored scale"
+UNUSABLE = "is zero, infinite or no number"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("bit", [0, 6])
+def test_an_altered_code_is_found_against_the_source_alone(kind: str, bit: int, findings: Findings) -> None:
+    (row, column), *found = findings(kind, "weight_packed", lambda item: item ^ 1 << bit)
+    assert found == ["weight_packed", [row, 2 * column + bit // 4], WRONG]
+
+
 @pytest.mark.parametrize(
     ("kind", "suffix", "bit"),
-    [
-        ("nvfp4", "weight_packed", 1),
-        ("nvfp4", "weight_packed", 6),
-        ("nvfp4", "weight_scale", 3),
-        ("nvfp4", "weight_global_scale", 23),
-        ("mxfp4", "weight_packed", 0),
-        ("mxfp4", "weight_scale", 0),
-    ],
+    [("nvfp4", "weight_scale", 3), ("nvfp4", "weight_global_scale", 23), ("mxfp4", "weight_scale", 0)],
 )
-def test_what_was_altered_is_found_against_the_source_alone(
-    kind: str,
-    suffix: str,
-    bit: int,
-    made: dict[tuple[str, Layout], Made],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """One bit of one stored tensor, in its middle, with the digests that would tell it looking away."""
-    import shutil
+def test_so_is_an_altered_scale_by_the_codes_under_it(kind: str, suffix: str, bit: int, findings: Findings) -> None:
+    place, name, (row, column), fault = findings(kind, suffix, lambda item: item ^ 1 << bit)
+    assert (name, fault) == ("weight_packed", WRONG)
+    size = {"nvfp4": 16, "mxfp4": 32}[kind]
+    assert suffix == "weight_global_scale" or (row, column // size) == place
 
-    output = made[kind, "fused"]
-    copy = Path(shutil.copytree(output.path, tmp_path / "copy"))
-    (planned,) = (o for t in output.quantized for o in t.outputs if o.name == f"lm_head.{suffix}")
-    path = copy / planned.file
-    data = bytearray(path.read_bytes())
-    start = 8 + int.from_bytes(data[:8], "little") + planned.offset
-    place = start + (bit // 8 if suffix == "weight_global_scale" else planned.nbytes // 2)
-    data[place] ^= 1 << bit % 8
-    path.write_bytes(data)
-    with pytest.raises(VerificationError) as found:
-        schemegen.verify(copy, output.source)
-    assert f"lm_head.{'weight_packed' if suffix != 'weight_packed' else suffix}" in str(found.value)
+
+@pytest.mark.parametrize(
+    ("kind", "suffix", "item"),
+    [("nvfp4", "weight_scale", 0x7F), ("nvfp4", "weight_global_scale", 0), ("mxfp4", "weight_scale", 0xFF)],
+)
+def test_and_a_scale_that_is_no_number(kind: str, suffix: str, item: int, findings: Findings) -> None:
+    place, *found = findings(kind, suffix, lambda _: item)
+    assert found == [suffix, list(place), UNUSABLE]
 
 
 def test_a_weight_that_is_no_number_is_named_wherever_the_layer_meets_it(
     models: dict[Layout, Path], schemes: dict[str, Path], tmp_path: Path
 ) -> None:
     """The NaN of v_proj is found when another of its layer is made, and named as v_proj's."""
-    import shutil
-
     source = Path(shutil.copytree(models["separate"], tmp_path / "model"))
     plan = schemegen.plan(schemes["nvfp4"], source)
     (tensor,) = (t for t in plan.tensors if t.name.endswith("layers.3.self_attn.v_proj.weight") and "mtp" not in t.name)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemegen.codecs.mxfp4 import MxFp4
+from schemegen.errors import UnsupportedError
 from schemegen.scheme import Format
 
 Array = npt.NDArray[Any]
@@ -188,3 +189,13 @@ def test_a_search_gives_other_scales_and_codes_that_are_theirs() -> None:
     assert SEARCHING.encode(weights, "BF16", out) == -1
     assert SEARCHING.recode(weights, "BF16", out) is None
     assert (out["weight_scale"] != encoded(weights, "BF16")["weight_scale"]).any()
+
+
+def test_without_torch_a_search_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("schemegen.kernels.torch_check.torch_fault", lambda: "is not installed: pip install torch")
+    weights = np.zeros((1, 2, 32), np.uint16)
+    told = "MXFP4 is computed with torch, which is not installed: pip install torch"
+    with pytest.raises(UnsupportedError, match=told):
+        SEARCHING.encode(weights, "BF16", buffers(weights))
+    with pytest.raises(UnsupportedError, match=told):
+        CODEC.encode(weights, "BF16", buffers(weights), device="torch:cpu")

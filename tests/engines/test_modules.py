@@ -32,7 +32,8 @@ def test_a_name_that_stays_has_one_spelling() -> None:
 
 def test_fusions_and_renames_are_the_architectures_own(make_plan: MakePlan) -> None:
     bare = replace(QWEN3_5_MOE, fusions={"pair": ("k_proj", "v_proj")}, renames=(("mtp.", "draft."),))
-    modules = {module.name: module for module in engine_modules(make_plan(), bare)}
+    plan = replace(make_plan(), fusions=bare.fusions)
+    modules = {module.name: module for module in engine_modules(plan, bare)}
     assert modules["mtp.layers.0.self_attn.pair"].names == (
         "mtp.layers.0.self_attn.pair",
         "draft.layers.0.self_attn.pair",

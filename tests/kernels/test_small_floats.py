@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from schemegen.kernels import small_floats
+from schemegen.kernels import mx, small_floats
 
 Array = npt.NDArray[Any]
 
@@ -99,7 +99,7 @@ def value_of(bits: Array, dtype: str) -> Array:
     return np.asarray(bits.view(np.float16 if dtype == "F16" else np.float32).astype(np.float64))
 
 
-@pytest.mark.parametrize("offset", [small_floats.E4M3_OFFSET, small_floats.E2M1_OFFSET])
+@pytest.mark.parametrize("offset", [mx.E4M3_OFFSET, mx.E2M1_OFFSET])
 @pytest.mark.parametrize("dtype", MANTISSAS)
 def test_mx_scales_are_the_nearest_power_of_two_below_the_codes_largest(dtype: str, offset: int) -> None:
     bits = magnitudes(dtype)
@@ -115,7 +115,7 @@ def test_mx_scales_are_the_nearest_power_of_two_below_the_codes_largest(dtype: s
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize(("offset", "num_bits"), [(small_floats.E4M3_OFFSET, 8), (small_floats.E2M1_OFFSET, 4)])
+@pytest.mark.parametrize(("offset", "num_bits"), [(mx.E4M3_OFFSET, 8), (mx.E2M1_OFFSET, 4)])
 @pytest.mark.parametrize("dtype", MANTISSAS)
 def test_mx_scales_equal_compressed_tensors_where_it_keeps_within_the_dtype(
     dtype: str, offset: int, num_bits: int

@@ -206,6 +206,19 @@ def test_an_indivisible_width_is_found_from_headers(headers_only: HeadersOnly, t
         planned(headers_only(toy), scheme=Scheme.model_validate(wide))
 
 
+def test_fused_matrices_that_share_a_scale_have_one_dtype(headers_only: HeadersOnly, one_by_one: Tensors) -> None:
+    mixed = {
+        name: ("F32" if "up_proj" in name else dtype, shape, shard)
+        for name, (dtype, shape, shard) in one_by_one.items()
+    }
+    planned(headers_only(mixed))
+    nvfp4 = {"num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 16}
+    scheme = Scheme.model_validate(KIMI.model_dump(mode="json") | {"formats": {"int4": nvfp4}})
+    planned(headers_only(one_by_one), scheme=scheme)
+    with pytest.raises(PlanError, match=r"gate_up_proj is built from .*gate_proj.* \(BF16\) and .*up_proj.* \(F32\)"):
+        planned(headers_only(mixed), scheme=scheme)
+
+
 def test_a_plan_that_quantizes_nothing_is_refused(headers_only: HeadersOnly, toy: Tensors) -> None:
     with pytest.raises(PlanError, match="quantizes nothing"):
         planned(headers_only(toy), scheme=with_rules({"role": "indexer", "use": "int4"}))

@@ -106,12 +106,12 @@ def put(source: Path, tensor: PlannedTensor, index: int, bits: int) -> None:
 
 
 @pytest.mark.parametrize("at_hand", [False, True])
-@pytest.mark.parametrize("chunk_bytes", [8 << 20, 3000])
+@pytest.mark.parametrize("chunk_bytes", [8 << 20, 20_000])
 def test_a_matrix_takes_the_largest_of_its_layer(
     model: Path, at_hand: bool, chunk_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("schemegen.planner.chunks.CHUNK_BYTES", chunk_bytes)
-    monkeypatch.setattr(magnitudes, "_BLOCK", 1000)
+    monkeypatch.setattr(magnitudes, "_BLOCK", 7000)
     plan = planned("nvfp4", model)
     expected = own(model, plan)
     layers: dict[str, float] = {}
@@ -164,7 +164,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 def test_blocks_of_rows_measure_their_matrix_once_whatever_the_threads(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("schemegen.planner.chunks.CHUNK_BYTES", 3000)
+    monkeypatch.setattr("schemegen.planner.chunks.CHUNK_BYTES", 20_000)
     plan = planned("nvfp4", model)
     (head,) = (tensor for tensor in plan.tensors if tensor.name == "lm_head.weight")
     chunks = list(plan_chunks(plan, head))

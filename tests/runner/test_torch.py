@@ -38,13 +38,6 @@ def applied(chosen: Scheme, source: Path, output: Path, device: str) -> dict[str
     return contents(output)
 
 
-@pytest.fixture
-def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chunks of a few rows, so that batches hold several, and of row blocks too."""
-    monkeypatch.setattr("schemegen.planner.chunks.CHUNK_BYTES", 3000)
-    monkeypatch.setattr("schemegen.runner.lanes.BATCH_BYTES", 20_000)
-
-
 @pytest.mark.parametrize("experts", ["fused", "separate"])
 @pytest.mark.parametrize("dtype", ["BF16", "F16", "F32"])
 def test_the_folder_does_not_depend_on_the_device(experts: Layout, dtype: Dtype, tmp_path: Path) -> None:
@@ -57,12 +50,13 @@ def test_the_folder_does_not_depend_on_the_device(experts: Layout, dtype: Dtype,
 
 @pytest.mark.parametrize(("num_bits", "group_size"), [(4, 32), (4, None), (8, 16), (8, None)])
 def test_nor_does_it_with_batches_of_many_chunks(
-    num_bits: int, group_size: int | None, sample_folder: Path, tmp_path: Path, small_steps: None
+    num_bits: int, group_size: int | None, sample_folder: Path, tmp_path: Path, small_steps: Any
 ) -> None:
     chosen = scheme(num_bits, group_size)
-    assert applied(chosen, sample_folder, tmp_path / "torch", TORCH) == applied(
-        chosen, sample_folder, tmp_path / "cpu", "cpu"
-    )
+    made = applied(chosen, sample_folder, tmp_path / "torch", TORCH)
+    assert small_steps.batches > 10
+    assert small_steps.blocks > 10
+    assert made == applied(chosen, sample_folder, tmp_path / "cpu", "cpu")
 
 
 @pytest.mark.parametrize("num_bits", [2, 3, 5, 6, 7])
@@ -76,7 +70,7 @@ def test_formats_without_a_cpu_kernel_are_made_and_verified(num_bits: int, sampl
 
 @pytest.mark.parametrize(("first", "then"), [("cpu", TORCH), (TORCH, "cpu"), (TORCH, TORCH)])
 def test_a_run_goes_on_on_another_device(
-    first: str, then: str, sample_folder: Path, tmp_path: Path, small_steps: None, monkeypatch: pytest.MonkeyPatch
+    first: str, then: str, sample_folder: Path, tmp_path: Path, small_steps: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = applied(scheme(4), sample_folder, tmp_path / "whole", "cpu")
     calls = itertools.count()
@@ -95,7 +89,7 @@ def test_a_run_goes_on_on_another_device(
     assert contents(tmp_path / "out") == whole
 
 
-def test_a_bad_weight_in_a_batch_is_named_with_its_place(source: Path, tmp_path: Path, small_steps: None) -> None:
+def test_a_bad_weight_in_a_batch_is_named_with_its_place(source: Path, tmp_path: Path, small_steps: Any) -> None:
     plan = schemegen.plan(scheme(4), source)
     tensor = [tensor for tensor in plan.tensors if tensor.action is Action.QUANTIZE][-1]
     place = tuple(length - 2 for length in tensor.source.shape)
@@ -113,7 +107,7 @@ def test_a_bad_weight_in_a_batch_is_named_with_its_place(source: Path, tmp_path:
 
 
 def test_a_device_without_memory_stops_the_run_and_the_next_one_goes_on(
-    sample_folder: Path, tmp_path: Path, small_steps: None, monkeypatch: pytest.MonkeyPatch
+    sample_folder: Path, tmp_path: Path, small_steps: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quantize, calls = NativeRtn.quantize, itertools.count()
 

@@ -12,7 +12,7 @@ import yaml
 from schemegen import Scheme
 from schemegen.checkpoint.model import SideFile, Unindexed
 from schemegen.engines import declare
-from schemegen.engines.serving import VERSIONS
+from schemegen.engines.serving import SERVERS, VERSIONS
 from schemegen.scheme import Method
 from schemegen.seal import Sealing, argument, default_name
 from schemegen.seal.card import _method, card
@@ -127,7 +127,7 @@ def test_it_tells_how_to_serve_and_how_to_make_it_again(make_card: Callable[...,
     assert "#   --language-model-only\n" in text
     assert """#   --speculative-config '{"method": "mtp", "num_speculative_tokens": 1}'\n""" in text
     assert "#   --speculative-algorithm NEXTN " in text
-    assert "\nFlags as vLLM " + " and SGLang ".join(VERSIONS.values()) + " spell them.\n" in text
+    assert "\nFlags as vLLM " + " and SGLang ".join(VERSIONS[engine] for engine in SERVERS) + " spell them.\n" in text
     assert 'base_url="http://localhost:8000/v1"' in text
     assert f'model="{name}",' in text
     assert f"\nschemegen apply kimi-k2-int4 qwen3.6-moe\nschemegen verify {name} --against org/Model-1\n" in text

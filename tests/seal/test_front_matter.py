@@ -95,7 +95,7 @@ def test_it_is_found_where_the_hub_finds_it(with_readme: WithReadme, text: str) 
 
 
 MANY = [f"a-tag-of-some-length-{number}" for number in range(2000)]
-TABLE = "model-index:\n- name: x\n" + "  - {type: text, value: 1}\n" * 200_000
+TABLE = "model-index:\n- name: x\n" + "  - {type: text, value: 1}\n" * 20_000
 
 
 @pytest.mark.parametrize(
@@ -175,14 +175,14 @@ def test_an_entry_that_is_no_text_does_not_take_the_others_with_it(with_readme: 
         "&a a: *a\n<<: &b [*b]",
         "license: [*a, &a [*a]]",
         "? " * 30_000,
-        "tags:\n" + "- a\n" * 4_000_000,
-        "tags: x\n" * 2_000_000,
+        "tags:\n" + "- a\n" * 400_000,
+        "tags: x\n" * 200_000,
     ],
 )
 def test_no_block_takes_long(with_readme: WithReadme, block: str) -> None:
     began = time.process_time()
     front_matter_of(with_readme(f"---\n{block}\n---\n"))
-    assert time.process_time() - began < 30
+    assert time.process_time() - began < 20
 
 
 def test_entries_that_say_nothing_are_left_out(with_readme: WithReadme) -> None:

@@ -73,14 +73,12 @@ def make_script(sample_folder: Path, finished: Path, make_sealing: MakeSealing) 
 CASES: dict[str, tuple[Any, Any, Any, list[str]]] = {
     "fused": ("fused", "BF16", "kimi-k2-int4", []),
     "one by one": ("separate", "F16", "kimi-k2-int4", []),
-    "one by one, MTP kept": ("separate", "BF16", "kimi-k2-int4", ["keep-mtp"]),
     "channels of 8 bits": ("fused", "F32", scheme(INT8), []),
-    "search of the clip": ("fused", "BF16", scheme({**INT4, "observer": "mse"}), []),
     "activations": ("separate", "BF16", scheme({**INT8, "input_activations": TOKEN}), []),
     "packed beside activations": (
         "fused",
         "BF16",
-        scheme({**INT4, "storage": "pack-quantized", "input_activations": FP8["input_activations"]}),
+        scheme({**INT4, "group_size": 128, "storage": "pack-quantized", "input_activations": FP8["input_activations"]}),
         [],
     ),
     "four formats": ("fused", "BF16", mixed(MANY, MANY_POLICY), []),
@@ -95,7 +93,8 @@ RUN_ALL = """
 import os, sys
 for folder in sys.argv[1:]:
     os.chdir(folder)
-    exec(open("script.py").read(), {})
+    # Small matrices gain nothing from many workers, which wait for one another.
+    exec(open("script.py").read().replace("max_workers=8", "max_workers=1"), {})
 """
 
 

@@ -11,9 +11,8 @@ import pytest
 import schemegen
 from schemegen.architectures.qwen3_5_moe import QWEN3_5_MOE
 from schemegen.checkpoint.local import open_local
-from schemegen.digests import digest, file_digest
 from schemegen.errors import VerificationError
-from schemegen.manifest import Tile, read_manifest, write_manifest
+from schemegen.manifest import read_manifest
 from schemegen.progress import Progress, Silent
 from schemegen.verifier import Report, verify_folder
 
@@ -54,24 +53,3 @@ def findings(verify: Verify) -> Findings:
         return []
 
     return run
-
-
-@pytest.fixture(scope="session")
-def forge() -> Callable[[Path], None]:
-    """Makes the manifest of an output true again after a change, as somebody who wants to be believed would."""
-
-    def run(output: Path) -> None:
-        manifest = read_manifest(output)
-        shards = {file: _tiles(output / file, tiles) for file, tiles in manifest.shards.items()}
-        files = {name: file_digest(output / name) for name in manifest.files}
-        write_manifest(output, manifest.model_copy(update={"shards": shards, "files": files}))
-
-    return run
-
-
-def _tiles(path: Path, tiles: tuple[Tile, ...]) -> tuple[Tile, ...]:
-    raw, end, found = path.read_bytes(), 0, []
-    for tile in tiles:
-        found.append(Tile(tile.nbytes, digest([raw[end : end + tile.nbytes]])))
-        end += tile.nbytes
-    return tuple(found)

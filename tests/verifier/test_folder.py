@@ -415,7 +415,10 @@ def test_a_source_weight_that_is_no_number(
 @pytest.mark.parametrize(
     ("damage", "what"),
     [
-        (lambda model: flip(shard := min(model.glob("*.safetensors")), shard.stat().st_size - 1), "holds other weights"),
+        (
+            lambda model: flip(shard := min(model.glob("*.safetensors")), shard.stat().st_size - 1),
+            "holds other weights",
+        ),
         (lambda model: rename_a_tensor(model), "has another header"),
         (lambda model: add_a_shard(model), "was not there"),
     ],
@@ -578,7 +581,7 @@ def test_other_source_dtypes_round_to_their_codes(tmp_path: Path, verify: Verify
 def test_large_matrices_are_compared_in_blocks_of_rows(
     tmp_path: Path, findings: Findings, forge: Forge, monkeypatch: pytest.MonkeyPatch, sample_folder: Path
 ) -> None:
-    monkeypatch.setattr(chunks, "CHUNK_BYTES", 4096)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 20_000)
     schemegen.apply("kimi-k2-int4", sample_folder, tmp_path / "out")
     assert findings(tmp_path / "out", sample_folder) == []
     path, tensor = stored(tmp_path / "out", f"{EXPERT}.weight_packed")

@@ -10,7 +10,7 @@ from schemegen_llmcompressor import LlmCompressorRtn
 
 from schemegen import Format
 from schemegen.formats import storage_of
-from schemegen.seal.peer_bits import scheme_words
+from schemegen.peer import scheme_words
 
 GROUP = {"num_bits": 4, "strategy": "group", "group_size": 32}
 CHANNEL = {"num_bits": 8, "strategy": "channel"}

@@ -8,7 +8,7 @@ from schemegen import Backend, Buffers
 from schemegen.backends.base import Job, Needs, nonfinite
 from schemegen.formats import rounding_fault
 from schemegen.kernels.floats import first_nonfinite
-from schemegen.seal.peer_bits import PEER, peer_difference, rounding_difference
+from schemegen.peer import PEER, peer_difference, rounding_difference
 from schemegen_llmcompressor.faults import BACKEND
 from schemegen_llmcompressor.layouts import check_fusions, check_layouts
 from schemegen_llmcompressor.orders import order_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from schemegen import UnsupportedError
-from schemegen.seal.peer_bits import fusion_difference
+from schemegen.peer import fusion_difference
 
 if TYPE_CHECKING:
     from schemegen.planner import Plan

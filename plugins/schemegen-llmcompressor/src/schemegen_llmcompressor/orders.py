@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schemegen.seal.peer_bits import scheme_words, searches
+from schemegen.peer import scheme_words, searches
 from schemegen_llmcompressor.parts import Part
 
 if TYPE_CHECKING:

@@ -7,7 +7,16 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Final
 
-from schemegen.formats import MSE_OBSERVERS, SIGNED_MSE, Shared, observer_of, rounding_fault, shared_of, storage_of
+from schemegen.formats import (
+    SIGNED_MSE,
+    Shared,
+    is_searched,
+    observer_of,
+    rounding_fault,
+    scale_dtype_of,
+    shared_of,
+    storage_of,
+)
 from schemegen.planner import Plan
 from schemegen.scheme import Format, Quantization
 
@@ -28,12 +37,6 @@ _MATCHED: Final = re.compile(
 )
 #: The fields of QuantizationArgs that decide the bits; all others stay at their defaults, or are refused.
 _FIELDS: Final = ("num_bits", "type", "strategy", "group_size", "block_structure", "symmetric", "dynamic")
-#: Of microscaled weights: what schemegen takes for granted, compressed-tensors has to be told.
-_SCALE_DTYPES: Final = {
-    "nvfp4-pack-quantized": "float8_e4m3fn",
-    "mxfp4-pack-quantized": "uint8",
-    "mxfp8-quantized": "uint8",
-}
 
 
 def scheme_words(format: Format) -> dict[str, Any]:
@@ -42,7 +45,8 @@ def scheme_words(format: Format) -> dict[str, Any]:
     An observer is named where it searches: `mse` of weights it does not know.
     """
     storage, weights = storage_of(format), _arguments(format.weights)
-    if dtype := _SCALE_DTYPES.get(storage):
+    # What schemegen takes for granted, compressed-tensors has to be told.
+    if dtype := scale_dtype_of(format):
         weights["scale_dtype"] = dtype
     if searches(format):
         weights["observer"] = "memoryless_mse"
@@ -53,7 +57,7 @@ def scheme_words(format: Format) -> dict[str, Any]:
 
 def searches(format: Format) -> bool:
     """Whether it searches the clip ratio: over a whole matrix on a CPU, elsewhere otherwise."""
-    return observer_of(format.weights) in MSE_OBSERVERS
+    return is_searched(format.weights)
 
 
 def _arguments(values: Quantization) -> dict[str, Any]:

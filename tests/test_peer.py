@@ -12,8 +12,8 @@ import pytest
 import schemegen
 from schemegen import Format, Scheme
 from schemegen.formats import storage_of
+from schemegen.peer import fusion_difference, peer_difference, scheme_words
 from schemegen.planner import Plan
-from schemegen.seal.peer_bits import fusion_difference, peer_difference, scheme_words
 
 NVFP4 = {"num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 16}
 BLOCK = {"num_bits": 8, "type": "float", "block_structure": [128, 128]}
