@@ -161,8 +161,10 @@ def _sglang_packed(use: Use) -> str | None:
         return f"has no kernels for integers of {use.format.weights.num_bits} bits; take 4 or 8"
     if use.activations != UNQUANTIZED:
         return None
-    known = _has_marlin_type(use) and use.format.weights.group_size in _MARLIN_GROUPS
-    return None if known else f"has no kernels for {use.integers}; take groups of 32, 64 or 128, INT8 symmetric"
+    if not _has_marlin_type(use):
+        return f"has no kernels for {use.integers}; take symmetric ones"
+    known = use.format.weights.group_size in _MARLIN_GROUPS
+    return None if known else f"has no kernels for {use.integers}; take groups of 32, 64 or 128"
 
 
 def _sglang_w4afp8(use: Use) -> str | None:

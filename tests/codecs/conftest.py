@@ -29,11 +29,18 @@ def _buffers(format: Format, dtype: str, shape: tuple[int, int, int]) -> dict[st
     }
 
 
+def _widened(bits: Array, dtype: str) -> Array:
+    if dtype == "BF16":
+        return (bits.astype(np.uint32) << 16).view(np.float32)
+    return np.asarray(bits.view(np.float16 if dtype == "F16" else np.float32).astype(np.float32))
+
+
 def _bits(values: Array, dtype: str) -> Array:
-    """Raw bits of F32 values, cut off."""
-    if dtype == "F16":
-        return values.astype(np.float16).view(np.uint16)
-    raw = values.astype(np.float32).view(np.uint32)
+    """Raw bits of F32 values, or of some near them: BF16 cuts off."""
+    with np.errstate(all="ignore"):
+        if dtype == "F16":
+            return values.astype(np.float16).view(np.uint16)
+        raw = values.astype(np.float32).view(np.uint32)
     return (raw >> np.uint32(16)).astype(np.uint16) if dtype == "BF16" else raw
 
 
@@ -56,3 +63,15 @@ def buffers() -> Callable[[Format, str, tuple[int, int, int]], dict[str, Array]]
 def random_weights() -> Callable[..., Array]:
     """(dtype, shape, seed) → bits of normal noise."""
     return _weights
+
+
+@pytest.fixture(scope="session")
+def widened() -> Callable[[Array, str], Array]:
+    """(bits, dtype) → their values as F32."""
+    return _widened
+
+
+@pytest.fixture(scope="session")
+def narrowed() -> Callable[[Array, str], Array]:
+    """(values, dtype) → bits of values that the dtype has, or near them: BF16 cuts off."""
+    return _bits

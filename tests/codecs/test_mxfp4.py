@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,32 +13,21 @@ from hypothesis import strategies as st
 
 from schemegen.codecs.mxfp4 import MxFp4
 from schemegen.errors import UnsupportedError
+from schemegen.formats import DTYPE_BITS
+from schemegen.kernels.floats import FLOAT_BITS
 from schemegen.scheme import Format
 
 Array = npt.NDArray[Any]
+Convert = Callable[[Array, str], Array]
+Check = Callable[..., None]
 
 FIELDS: dict[str, Any] = {"num_bits": 4, "type": "float", "strategy": "group", "group_size": 32, "scale_dtype": "uint8"}
 CODEC = MxFp4(Format.model_validate(FIELDS))
 SEARCHING = MxFp4(Format.model_validate(FIELDS | {"observer": "mse"}))
-UINTS: dict[str, Any] = {"BF16": np.uint16, "F16": np.uint16, "F32": np.uint32}
-INFINITY = {"BF16": 0x7F80, "F16": 0x7C00, "F32": 0x7F800000}
+UINTS: dict[str, Any] = {dtype: np.dtype(f"u{DTYPE_BITS[dtype] // 8}").type for dtype in FLOAT_BITS}
+INFINITY = {dtype: bits.infinity for dtype, bits in FLOAT_BITS.items()}
 # From here on a group's largest magnitude rounds up to a power of two that the dtype does not have.
 HUGE = {"BF16": 0x7F60, "F16": 0x7B00, "F32": 0x7F600000}
-
-
-def widened(bits: Array, dtype: str) -> Array:
-    if dtype == "BF16":
-        return (bits.astype(np.uint32) << 16).view(np.float32)
-    return np.asarray(bits.view(np.float16 if dtype == "F16" else np.float32).astype(np.float32))
-
-
-def narrowed(values: Array, dtype: str) -> Array:
-    """Bits of values that the dtype has, or near them: BF16 cuts off."""
-    with np.errstate(all="ignore"):
-        if dtype == "F16":
-            return values.astype(np.float16).view(np.uint16)
-        raw = values.astype(np.float32).view(np.uint32)
-        return (raw >> 16).astype(np.uint16) if dtype == "BF16" else raw
 
 
 def buffers(weights: Array) -> dict[str, Array]:
@@ -73,20 +63,26 @@ def peer(raw: Array, dtype: str) -> tuple[dict[str, Array], Array]:
     return found, compressor.decompress(made, scheme)["weight"].view(torch.int16).numpy().view(np.uint16)
 
 
-def check_against_peer(weights: Array, dtype: str) -> None:
-    out = encoded(weights, dtype)
-    restored = np.empty_like(weights)
-    CODEC.decode(out, dtype, restored)
-    assert CODEC.recode(weights, dtype, out) is None
-    for matrix, raw in enumerate(weights):
-        theirs, decoded = peer(raw, dtype)
-        for suffix, items in theirs.items():
-            np.testing.assert_array_equal(out[suffix][matrix], items, suffix)
-        np.testing.assert_array_equal(restored[matrix], narrowed(widened(decoded, "BF16"), dtype))
+@pytest.fixture(scope="session")
+def check_against_peer(widened: Convert, narrowed: Convert) -> Check:
+    """Fails unless the bits, and the weights they stand for, are compressed-tensors'."""
+
+    def check(weights: Array, dtype: str) -> None:
+        out = encoded(weights, dtype)
+        restored = np.empty_like(weights)
+        CODEC.decode(out, dtype, restored)
+        assert CODEC.recode(weights, dtype, out) is None
+        for matrix, raw in enumerate(weights):
+            theirs, decoded = peer(raw, dtype)
+            for suffix, items in theirs.items():
+                np.testing.assert_array_equal(out[suffix][matrix], items, suffix)
+            np.testing.assert_array_equal(restored[matrix], narrowed(widened(decoded, "BF16"), dtype))
+
+    return check
 
 
 @st.composite
-def problems(draw: st.DrawFn) -> tuple[Array, str]:
+def problems(draw: st.DrawFn, narrowed: Convert) -> tuple[Array, str]:
     """Finite weights of any bits or of any size, below what `HUGE` says."""
     dtype = draw(st.sampled_from(list(UINTS)))
     uint, sign = UINTS[dtype], 1 << np.dtype(UINTS[dtype]).itemsize * 8 - 1
@@ -103,23 +99,24 @@ def problems(draw: st.DrawFn) -> tuple[Array, str]:
 
 
 @settings(deadline=None, max_examples=150)
-@given(problems())
-def test_bits_equal_compressed_tensors(problem: tuple[Array, str]) -> None:
+@given(st.data())
+def test_bits_equal_compressed_tensors(check_against_peer: Check, narrowed: Convert, data: st.DataObject) -> None:
     pytest.importorskip("compressed_tensors")
-    check_against_peer(*problem)
+    check_against_peer(*data.draw(problems(narrowed)))
 
 
 @settings(deadline=None, max_examples=50)
-@given(problems())
-def test_torch_gives_the_same_bits(problem: tuple[Array, str]) -> None:
+@given(st.data())
+def test_torch_gives_the_same_bits(narrowed: Convert, data: st.DataObject) -> None:
     pytest.importorskip("torch")
+    problem = data.draw(problems(narrowed))
     here, there = encoded(*problem), encoded(*problem, device="torch:cpu")
     for suffix, items in here.items():
         np.testing.assert_array_equal(there[suffix], items, suffix)
 
 
 @pytest.mark.parametrize("dtype", list(UINTS))
-def test_scales_equal_compressed_tensors_for_magnitudes_of_every_size(dtype: str) -> None:
+def test_scales_equal_compressed_tensors_for_magnitudes_of_every_size(check_against_peer: Check, dtype: str) -> None:
     pytest.importorskip("compressed_tensors")
     step = 1 if dtype != "F32" else 1 << 16
     tops = np.arange(0, HUGE[dtype], step)
@@ -151,7 +148,7 @@ def test_the_first_weight_that_is_not_finite_is_told() -> None:
     assert CODEC.encode(weights, "BF16", buffers(weights)) == 100
 
 
-def test_what_is_wrong_is_named() -> None:
+def test_what_is_wrong_is_named(narrowed: Convert) -> None:
     weights = narrowed(np.random.default_rng(2).standard_normal((3, 4, 64)), "BF16")
     out = encoded(weights, "BF16")
     for suffix, place, flipped, expected in (
@@ -182,7 +179,7 @@ def test_torch_is_needed_for_the_search_only(monkeypatch: pytest.MonkeyPatch) ->
     assert asked == [("fp4", "quantize", "mxfp4", "F16")]
 
 
-def test_a_search_gives_other_scales_and_codes_that_are_theirs() -> None:
+def test_a_search_gives_other_scales_and_codes_that_are_theirs(narrowed: Convert) -> None:
     pytest.importorskip("torch")
     weights = narrowed(np.random.default_rng(4).standard_normal((2, 16, 64)), "BF16")
     out = buffers(weights)

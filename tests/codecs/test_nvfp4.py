@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,30 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemegen.codecs.nvfp4 import NvFp4
+from schemegen.formats import DTYPE_BITS
+from schemegen.kernels.floats import FLOAT_BITS
 from schemegen.scheme import Format
 
 Array = npt.NDArray[Any]
+Convert = Callable[[Array, str], Array]
+Check = Callable[..., None]
 
 FORMAT = Format.model_validate({"num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 16})
 CODEC = NvFp4(FORMAT)
-UINTS: dict[str, Any] = {"BF16": np.uint16, "F16": np.uint16, "F32": np.uint32}
-INFINITY = {"BF16": 0x7F80, "F16": 0x7C00, "F32": 0x7F800000}
+UINTS: dict[str, Any] = {dtype: np.dtype(f"u{DTYPE_BITS[dtype] // 8}").type for dtype in FLOAT_BITS}
+INFINITY = {dtype: bits.infinity for dtype, bits in FLOAT_BITS.items()}
 dtypes = st.sampled_from(list(UINTS))
-
-
-def widened(bits: Array, dtype: str) -> Array:
-    if dtype == "BF16":
-        return (bits.astype(np.uint32) << 16).view(np.float32)
-    return np.asarray(bits.view(np.float16 if dtype == "F16" else np.float32).astype(np.float32))
-
-
-def narrowed(values: Array, dtype: str) -> Array:
-    """Bits of values that the dtype has, or near them: BF16 cuts off."""
-    with np.errstate(all="ignore"):
-        if dtype == "F16":
-            return values.astype(np.float16).view(np.uint16)
-        raw = values.astype(np.float32).view(np.uint32)
-        return (raw >> 16).astype(np.uint16) if dtype == "BF16" else raw
 
 
 def buffers(weights: Array) -> dict[str, Array]:
@@ -86,20 +76,26 @@ def peer(raw: Array, dtype: str, largest: np.float32) -> tuple[dict[str, Array],
     return found, compressor.decompress(made, scheme)["weight"].view(torch.int16).numpy().view(np.uint16)
 
 
-def check_against_peer(weights: Array, dtype: str, shared: Array) -> None:
-    out = encoded(weights, dtype, shared)
-    restored = np.empty_like(weights)
-    CODEC.decode(out, dtype, restored)
-    assert CODEC.recode(weights, dtype, out) is None
-    for matrix, largest in enumerate(shared):
-        theirs, decoded = peer(weights[matrix], dtype, largest)
-        for suffix, items in theirs.items():
-            np.testing.assert_array_equal(out[suffix][matrix], items, suffix)
-        np.testing.assert_array_equal(restored[matrix], narrowed(widened(decoded, "BF16"), dtype))
+@pytest.fixture(scope="session")
+def check_against_peer(widened: Convert, narrowed: Convert) -> Check:
+    """Fails unless the bits, and the weights they stand for, are compressed-tensors'."""
+
+    def check(weights: Array, dtype: str, shared: Array) -> None:
+        out = encoded(weights, dtype, shared)
+        restored = np.empty_like(weights)
+        CODEC.decode(out, dtype, restored)
+        assert CODEC.recode(weights, dtype, out) is None
+        for matrix, largest in enumerate(shared):
+            theirs, decoded = peer(weights[matrix], dtype, largest)
+            for suffix, items in theirs.items():
+                np.testing.assert_array_equal(out[suffix][matrix], items, suffix)
+            np.testing.assert_array_equal(restored[matrix], narrowed(widened(decoded, "BF16"), dtype))
+
+    return check
 
 
 @st.composite
-def problems(draw: st.DrawFn) -> tuple[Array, str, Array]:
+def problems(draw: st.DrawFn, widened: Convert, narrowed: Convert) -> tuple[Array, str, Array]:
     """Weights of any bits or of any size, finite, and a largest magnitude that may be another matrix's."""
     dtype = draw(dtypes)
     shape = draw(st.tuples(st.integers(1, 2), st.integers(1, 4), st.integers(1, 4).map(lambda groups: 16 * groups)))
@@ -119,22 +115,27 @@ def problems(draw: st.DrawFn) -> tuple[Array, str, Array]:
 
 
 @settings(deadline=None, max_examples=150)
-@given(problems())
-def test_bits_equal_compressed_tensors(problem: tuple[Array, str, Array]) -> None:
+@given(st.data())
+def test_bits_equal_compressed_tensors(
+    check_against_peer: Check, widened: Convert, narrowed: Convert, data: st.DataObject
+) -> None:
     pytest.importorskip("compressed_tensors")
-    check_against_peer(*problem)
+    check_against_peer(*data.draw(problems(widened, narrowed)))
 
 
 @settings(deadline=None, max_examples=50)
-@given(problems())
-def test_torch_gives_the_same_bits(problem: tuple[Array, str, Array]) -> None:
+@given(st.data())
+def test_torch_gives_the_same_bits(widened: Convert, narrowed: Convert, data: st.DataObject) -> None:
     pytest.importorskip("torch")
+    problem = data.draw(problems(widened, narrowed))
     here, there = encoded(*problem), encoded(*problem, device="torch:cpu")
     for suffix, items in here.items():
         np.testing.assert_array_equal(there[suffix], items, suffix)
 
 
-def test_ties_and_negative_zero_equal_compressed_tensors() -> None:
+def test_ties_and_negative_zero_equal_compressed_tensors(
+    check_against_peer: Check, widened: Convert, narrowed: Convert
+) -> None:
     pytest.importorskip("compressed_tensors")
     rows = np.resize(np.arange(-24, 25, dtype=np.float32) / 4, (1, 49, 16))
     rows[..., 0], rows[0, ::3, 5] = 6, -0.0
@@ -145,7 +146,7 @@ def test_ties_and_negative_zero_equal_compressed_tensors() -> None:
 
 
 @pytest.mark.parametrize("absent", [True, False])
-def test_the_global_scale_comes_with_the_first_block_of_rows_only(absent: bool) -> None:
+def test_the_global_scale_comes_with_the_first_block_of_rows_only(narrowed: Convert, absent: bool) -> None:
     weights = narrowed(np.random.default_rng(1).standard_normal((1, 8, 32)), "BF16")
     shared = np.array([5.0], np.float32)
     whole = encoded(weights, "BF16", shared)
@@ -164,7 +165,7 @@ def test_the_first_weight_that_is_not_finite_is_told() -> None:
     assert CODEC.encode(weights, "BF16", buffers(weights), np.ones(2, np.float32)) == 100
 
 
-def test_what_is_wrong_is_named() -> None:
+def test_what_is_wrong_is_named(narrowed: Convert) -> None:
     weights = narrowed(np.random.default_rng(2).standard_normal((3, 4, 64)), "BF16")
     out = encoded(weights, "BF16", np.full(3, 6, np.float32))
     changed = {suffix: items.copy() for suffix, items in out.items()}
