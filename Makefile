@@ -29,7 +29,7 @@ demo: $(RUNTIME) ## quantize a small checkpoint and verify it
 	$(BIN)/schemegen verify build/demo --against $(SAMPLE)
 
 test: $(DEV) ## run the tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 	@for plugin in $(PLUGINS); do (cd $$plugin && $(CURDIR)/$(BIN)/python -m pytest) || exit 1; done
 
 test-engines: $(ENGINES_DONE) ## vLLM, SGLang and transformers on real outputs (3 GB to install, then 10 to 20 minutes)
