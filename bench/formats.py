@@ -55,7 +55,9 @@ CASES: Final[Mapping[str, Case]] = {
     "int4-g128-asym": Case({"num_bits": 4, "group_size": 128, "symmetric": False}),
     "w8a8": Case({"num_bits": 8, "strategy": "channel", "input_activations": {**_TOKEN, "num_bits": 8}}),
     "fp8-channel": Case({**_FP8, "strategy": "channel", "input_activations": {**_FP8, **_TOKEN}}),
-    "fp8-tensor": Case({**_FP8, "strategy": "tensor", "input_activations": {**_FP8, **_TOKEN}}),
+    "fp8-tensor": Case(
+        {**_FP8, "strategy": "tensor", "input_activations": {**_FP8, **_DYNAMIC, "strategy": "tensor"}},
+    ),
     "fp8-block": Case(
         {**_FP8, "block_structure": [128, 128], "input_activations": {**_FP8, **_DYNAMIC, "group_size": 128}}
     ),
