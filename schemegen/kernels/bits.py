@@ -18,6 +18,10 @@ from numpy import uint32 as u32
 
 from schemegen.kernels.floats import FLOAT_BITS
 
+# 1.5 * 2**23: a sum with it is an integer, rounded half to even, that stands in the low bits. No call, as rint can be.
+MAGIC = f32(1.5 * 2**23)
+TO_INTEGER = 0x4B400000
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -134,3 +138,16 @@ FLOATS = {
     "F16": _format("F16", u16, f16_to_f32, f32_to_f16),
     "F32": _format("F32", u32, bits_to_f32, f32_to_bits),
 }
+
+
+def locator(floats: FloatFormat) -> Callable[[Any, int], int]:
+    """A function (weights, position) → that of the first NaN or infinite weight from there on; there is one."""
+    infinity, magnitude = floats.infinity, floats.magnitude
+
+    @inline
+    def first_broken(weights: Any, position: int) -> int:
+        while (weights[position] & magnitude) < infinity:
+            position += 1
+        return position
+
+    return first_broken

@@ -21,12 +21,12 @@ from numpy import uint32 as u32
 
 from schemegen.kernels.bits import (
     FLOATS,
-    FloatFormat,
     bf16_to_f32,
     bits_to_f32,
     f32_to_bf16,
     f32_to_bits,
     inline,
+    locator,
     select,
 )
 from schemegen.kernels.compiler import Source
@@ -128,19 +128,6 @@ def quantize(kind: str, dtype: str) -> Source:
         return -1
 
     return Source(kernel, signature(dtype))
-
-
-def locator(floats: FloatFormat) -> Callable[[Any, int], int]:
-    """A function (weights, position) → that of the first NaN or infinite weight from there on; there is one."""
-    infinity, magnitude = floats.infinity, floats.magnitude
-
-    @inline
-    def first_broken(weights: Any, position: int) -> int:
-        while (weights[position] & magnitude) < infinity:
-            position += 1
-        return position
-
-    return first_broken
 
 
 def encoder(kind: str, dtype: str) -> Callable[[Any, Any, int, Any], None]:

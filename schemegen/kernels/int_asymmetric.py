@@ -23,10 +23,10 @@ from numpy import int16, uint16
 from numpy import int32 as i32
 from numpy import uint32 as u32
 
-from schemegen.kernels.bits import FLOATS, FloatFormat, f32_to_bits, inline, select
+from schemegen.kernels.bits import FLOATS, MAGIC, TO_INTEGER, FloatFormat, f32_to_bits, inline, locator, select
 from schemegen.kernels.compiler import Source
 from schemegen.kernels.grids import PACKED, grid_of
-from schemegen.kernels.int_symmetric import TILE, TO_INTEGER, larger, measurer, smaller
+from schemegen.kernels.int_symmetric import TILE, larger, measurer, smaller
 
 
 @functools.cache
@@ -34,11 +34,11 @@ def _to_integer(num_bits: int) -> Callable[[Any], Any]:
     """A function F32 → stored code: clamped, rounded half to even, with 2**(bits - 1) added."""
     grid = grid_of(num_bits, PACKED)
     low, high = f32(grid.low), f32(grid.high)
-    magic, origin = f32(1.5 * 2**23), u32(TO_INTEGER - grid.added)
+    origin = u32(TO_INTEGER - grid.added)
 
     @inline
     def stored(value: Any) -> Any:
-        return u32(f32_to_bits(f32(smaller(larger(value, low), high) + magic)) - origin)
+        return u32(f32_to_bits(f32(smaller(larger(value, low), high) + MAGIC)) - origin)
 
     return stored
 
@@ -118,7 +118,7 @@ def quantize(dtype: str, num_bits: int, block: int, alone: int) -> Source:
     """Fills packed, scales and zero points; -1, or the position of the first NaN or infinite weight."""
     floats, count, added = FLOATS[dtype], 32 // num_bits, i32(2 ** (num_bits - 1))
     extremes, pointed, word = _ranger(floats, block), _pointer(floats, num_bits), _packer(floats, num_bits)
-    widen, infinity, magnitude, mask = floats.widen, floats.infinity, floats.magnitude, u32(2**num_bits - 1)
+    first_broken, widen, infinity, mask = locator(floats), floats.widen, floats.infinity, u32(2**num_bits - 1)
 
     def kernel(
         weights: Any, packed: Any, scales: Any, zeros: Any, all_rows: int, rows: int, groups: int, group_size: int
@@ -134,9 +134,7 @@ def quantize(dtype: str, num_bits: int, block: int, alone: int) -> Source:
                     start = (row * groups + group) * size
                     highest, lowest = extremes(weights, start, size)
                     if larger(highest, lowest) >= infinity:
-                        while (weights[start] & magnitude) < infinity:
-                            start += 1
-                        return start
+                        return first_broken(weights, start)
                     scales[row * groups + group], zero = pointed(highest, lowest)
                     before = u32(0) if shift == u32(0) else zeros[line + group]
                     zeros[line + group] = u32(before | u32(zero << shift))

@@ -16,10 +16,10 @@ from typing import Any
 from numpy import float32 as f32
 from numpy import uint32 as u32
 
-from schemegen.kernels.bits import FLOATS, FloatFormat, inline, select
+from schemegen.kernels.bits import FLOATS, MAGIC, FloatFormat, inline, locator, select
 from schemegen.kernels.compiler import Source
 from schemegen.kernels.grids import NARROW, grid_of
-from schemegen.kernels.int_symmetric import TILE, larger, measurer, packer, scaler, signature, smaller
+from schemegen.kernels.int_symmetric import TILE, group_packer, larger, measurer, scaler, signature, smaller
 
 # Weights that are tried before the next are looked at: eight F32 fill a vector register.
 FEW = 8
@@ -55,7 +55,7 @@ def _settler(floats: FloatFormat, high: int) -> Callable[[Any], Any]:
 def fitter(floats: FloatFormat, num_bits: int, count: int) -> Callable[[Any, int, int, Any], Any]:
     """A function (weights, start, size, scale) → whether the scale gives all weights back, `count` at a time."""
     grid = grid_of(num_bits, NARROW)
-    low, high, magic = f32(grid.low), f32(grid.high), f32(1.5 * 2**23)
+    low, high = f32(grid.low), f32(grid.high)
     widen, restored, settled = floats.widen, _restorer(floats), _settler(floats, grid.high)
 
     @inline
@@ -64,7 +64,7 @@ def fitter(floats: FloatFormat, num_bits: int, count: int) -> Callable[[Any, int
             missed = u32(0)
             for i in range(count):
                 weight = widen(weights[first + i])
-                code = f32(f32(smaller(larger(settled(f32(weight / scale)), low), high) + magic) - magic)
+                code = f32(f32(smaller(larger(settled(f32(weight / scale)), low), high) + MAGIC) - MAGIC)
                 missed = u32(missed | select(restored(f32(code * scale)) != weight, u32(1), u32(0)))
             if missed != u32(0):
                 return False
@@ -105,10 +105,14 @@ def _chooser(floats: FloatFormat, num_bits: int, count: int) -> Callable[[Any, i
 
 def quantize(dtype: str, num_bits: int, block: int, alone: int) -> Source:
     """Fills packed and scales; -1, or the position of the first NaN or infinite weight."""
-    floats, count = FLOATS[dtype], 32 // num_bits
-    absmax, scale_of, word = measurer(floats, block), scaler(floats, num_bits, NARROW), packer(floats, num_bits, NARROW)
-    chosen = _chooser(floats, num_bits, min(block, FEW))
-    widen, infinity, magnitude = floats.widen, floats.infinity, floats.magnitude
+    floats = FLOATS[dtype]
+    absmax, scale_of, chosen = (
+        measurer(floats, block),
+        scaler(floats, num_bits, NARROW),
+        _chooser(floats, num_bits, min(block, FEW)),
+    )
+    pack, first_broken = group_packer(floats, num_bits, block, NARROW), locator(floats)
+    widen, infinity = floats.widen, floats.infinity
 
     def kernel(weights: Any, packed: Any, scales: Any, groups: int, group_size: int) -> int:
         size = block if alone else group_size
@@ -117,18 +121,12 @@ def quantize(dtype: str, num_bits: int, block: int, alone: int) -> Source:
             for group in range(tile, stop):
                 top = absmax(weights, group * size, size)
                 if top >= infinity:
-                    position = group * size
-                    while (weights[position] & magnitude) < infinity:
-                        position += 1
-                    return position
+                    return first_broken(weights, group * size)
                 scales[group] = scale_of(top)
             for group in range(tile, stop):
                 scales[group] = chosen(weights, group * size, size, scales[group])
             for group in range(tile, stop):
-                scale = widen(scales[group])
-                for first in range(group * size, (group + 1) * size, block):
-                    for i in range(block // count):
-                        packed[first // count + i] = word(weights, first + i * count, scale)
+                pack(weights, packed, group * size, size, widen(scales[group]))
         return -1
 
     return Source(kernel, signature(floats))

@@ -16,10 +16,10 @@ from numba import types
 from numpy import float32 as f32
 from numpy import uint32 as u32
 
-from schemegen.kernels.bits import FLOATS, bf16_to_f32, bits_to_f32, f32_to_bf16, inline, select
+from schemegen.kernels.bits import FLOATS, MAGIC, bf16_to_f32, bits_to_f32, f32_to_bf16, inline, locator, select
 from schemegen.kernels.compiler import Source
 from schemegen.kernels.int_search_signed import extremes, splat
-from schemegen.kernels.int_symmetric import larger, packer, scaler
+from schemegen.kernels.int_symmetric import group_packer, larger, scaler
 from schemegen.kernels.signed_grid import LANES
 from schemegen.kernels.vector_sums import sum_in_order
 from schemegen.kernels.vectors import (
@@ -35,7 +35,6 @@ from schemegen.kernels.vectors import (
 )
 
 BF16 = FLOATS["BF16"]
-MAGIC = f32(1.5 * 2**23)
 INFINITY = u32(0x7F800000)
 LARGEST = f32(2.0**128 - 2.0**120)
 SMALL = f32(2.0**-100)
@@ -115,8 +114,8 @@ def quantize(num_bits: int, block: int, alone: int) -> Source:
 
     Bit i of `improved` is set where ratio i gave some group its least error so far.
     """
-    extremes_of, search, word = extremes("BF16"), searcher(num_bits), packer(BF16, num_bits)
-    count, infinity, magnitude = 32 // num_bits, BF16.infinity, BF16.magnitude
+    extremes_of, search, first_broken = extremes("BF16"), searcher(num_bits), locator(BF16)
+    pack = group_packer(BF16, num_bits, block)
 
     def kernel(
         weights: Any,
@@ -136,17 +135,11 @@ def quantize(num_bits: int, block: int, alone: int) -> Source:
             high, low = extremes_of(weights, start, size)
             top = larger(high, low)
             if top >= INFINITY:
-                position = start
-                while (weights[position] & magnitude) < infinity:
-                    position += 1
-                return position
+                return first_broken(weights, start)
             found, better = search(weights, start, size, bits_to_f32(top), ratios, steps, powers)
             seen = u32(seen | better)
             scales[group] = found
-            scale = bf16_to_f32(found)
-            for first in range(start, start + size, block):
-                for i in range(block // count):
-                    packed[first // count + i] = word(weights, first + i * count, scale)
+            pack(weights, packed, start, size, bf16_to_f32(found))
         improved[0] = seen
         return -1
 

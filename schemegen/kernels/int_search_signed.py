@@ -12,9 +12,9 @@ from typing import Any
 from numpy import float32 as f32
 from numpy import uint32 as u32
 
-from schemegen.kernels.bits import FLOATS, bits_to_f32, inline, select
+from schemegen.kernels.bits import FLOATS, MAGIC, bits_to_f32, inline, locator, select
 from schemegen.kernels.compiler import Source
-from schemegen.kernels.int_symmetric import larger, packer, scaler, signature
+from schemegen.kernels.int_symmetric import group_packer, larger, scaler, signature
 from schemegen.kernels.signed_grid import LANES, OTHERS, least_top, places_of
 from schemegen.kernels.vector_sums import lane_at, lane_of, signed_top, sums_of, top_of, unsigned_top
 from schemegen.kernels.vectors import (
@@ -32,8 +32,6 @@ from schemegen.kernels.vectors import (
     subtract,
 )
 
-# 1.5 * 2**23: what it is added to and taken from is an integer, rounded half to even.
-MAGIC = f32(1.5 * 2**23)
 SIGN = u32(1 << 31)
 #: Bits of infinity as `loader` widens it.
 INFINITY = {"BF16": u32(0x7F800000), "F16": u32(0x47800000), "F32": u32(0x7F800000)}
@@ -153,9 +151,9 @@ def signed_scaler(dtype: str, num_bits: int) -> Callable[[Any, int, int, Any, An
 
 def quantize(dtype: str, num_bits: int, block: int, alone: int) -> Source:
     """Fills packed and scales; -1, or the position of the first NaN or infinite weight."""
-    floats, count, limit = FLOATS[dtype], 32 // num_bits, INFINITY[dtype]
-    measure, scale_of, word = extremes(dtype), signed_scaler(dtype, num_bits), packer(floats, num_bits)
-    widen, infinity, magnitude = floats.widen, floats.infinity, floats.magnitude
+    floats, limit = FLOATS[dtype], INFINITY[dtype]
+    measure, scale_of, pack = extremes(dtype), signed_scaler(dtype, num_bits), group_packer(floats, num_bits, block)
+    first_broken, widen = locator(floats), floats.widen
 
     def kernel(weights: Any, packed: Any, scales: Any, groups: int, group_size: int) -> int:
         size = block if alone else group_size
@@ -163,15 +161,9 @@ def quantize(dtype: str, num_bits: int, block: int, alone: int) -> Source:
             start = group * size
             high, low = measure(weights, start, size)
             if larger(high, low) >= limit:
-                position = start
-                while (weights[position] & magnitude) < infinity:
-                    position += 1
-                return position
+                return first_broken(weights, start)
             scales[group] = scale_of(weights, start, size, high, low)
-            scale = widen(scales[group])
-            for first in range(start, start + size, block):
-                for i in range(block // count):
-                    packed[first // count + i] = word(weights, first + i * count, scale)
+            pack(weights, packed, start, size, widen(scales[group]))
         return -1
 
     return Source(kernel, signature(floats))

@@ -20,12 +20,10 @@ from numpy import float32 as f32
 from numpy import int32 as i32
 from numpy import uint32 as u32
 
-from schemegen.kernels.bits import FLOATS, FloatFormat, f32_to_bits, inline, select
+from schemegen.kernels.bits import FLOATS, MAGIC, TO_INTEGER, FloatFormat, f32_to_bits, inline, locator, select
 from schemegen.kernels.compiler import Source
 from schemegen.kernels.grids import PACKED, grid_of
 
-# 1.5 * 2**23: a sum with it is an integer, rounded half to even, that stands in the low bits. No call, as rint can be.
-TO_INTEGER = 0x4B400000
 # A group's scale takes a chain of dependent steps. Those of a few groups overlap when their scales come first.
 TILE = 8
 
@@ -47,14 +45,14 @@ def coder(floats: FloatFormat, num_bits: int, style: str = PACKED) -> Callable[[
     """A function (weight, scale) → code with the grid's `added`."""
     grid = grid_of(num_bits, style)
     low, high = f32(grid.low), f32(grid.high)
-    magic, origin = f32(1.5 * 2**23), u32(TO_INTEGER - grid.added)
+    origin = u32(TO_INTEGER - grid.added)
     widen, shorten = floats.widen, floats.shorten
 
     @inline
     def code(weight: Any, scale: Any) -> Any:
         quotient = shorten(f32(widen(weight) / scale))
         clamped = smaller(larger(quotient, low), high)
-        return u32(f32_to_bits(f32(clamped + magic)) - origin)
+        return u32(f32_to_bits(f32(clamped + MAGIC)) - origin)
 
     return code
 
@@ -79,6 +77,22 @@ def flips(num_bits: int, style: str) -> np.uint32:
     """The bits of a word that its grid flips."""
     grid = grid_of(num_bits, style)
     return u32(sum(grid.flip << shift for shift in range(0, 32, grid.field)))
+
+
+@functools.cache
+def group_packer(
+    floats: FloatFormat, num_bits: int, block: int, style: str = PACKED
+) -> Callable[[Any, Any, int, int, Any], None]:
+    """A function (weights, packed, start, size, scale) that fills the words of the `size` weights from `start` on."""
+    word, count = packer(floats, num_bits, style), 32 // grid_of(num_bits, style).field
+
+    @inline
+    def pack(weights: Any, packed: Any, start: int, size: int, scale: Any) -> None:
+        for first in range(start, start + size, block):
+            for i in range(block // count):
+                packed[first // count + i] = word(weights, first + i * count, scale)
+
+    return pack
 
 
 @functools.cache
@@ -119,9 +133,10 @@ def signature(floats: FloatFormat) -> Any:
 
 def quantize(dtype: str, num_bits: int, block: int, alone: int, style: str = PACKED) -> Source:
     """Fills packed and scales; -1, or the position of the first NaN or infinite weight."""
-    floats, count = FLOATS[dtype], 32 // grid_of(num_bits, style).field
+    floats = FLOATS[dtype]
     absmax, scale_of = measurer(floats, block), scaler(floats, num_bits, style)
-    word, widen, infinity, magnitude = packer(floats, num_bits, style), floats.widen, floats.infinity, floats.magnitude
+    pack, first_broken = group_packer(floats, num_bits, block, style), locator(floats)
+    widen, infinity = floats.widen, floats.infinity
 
     def kernel(weights: Any, packed: Any, scales: Any, groups: int, group_size: int) -> int:
         size = block if alone else group_size
@@ -130,16 +145,10 @@ def quantize(dtype: str, num_bits: int, block: int, alone: int, style: str = PAC
             for group in range(tile, stop):
                 top = absmax(weights, group * size, size)
                 if top >= infinity:
-                    position = group * size
-                    while (weights[position] & magnitude) < infinity:
-                        position += 1
-                    return position
+                    return first_broken(weights, group * size)
                 scales[group] = scale_of(top)
             for group in range(tile, stop):
-                scale = widen(scales[group])
-                for first in range(group * size, (group + 1) * size, block):
-                    for i in range(block // count):
-                        packed[first // count + i] = word(weights, first + i * count, scale)
+                pack(weights, packed, group * size, size, widen(scales[group]))
         return -1
 
     return Source(kernel, signature(floats))
@@ -148,8 +157,8 @@ def quantize(dtype: str, num_bits: int, block: int, alone: int, style: str = PAC
 def apply(dtype: str, num_bits: int, block: int, alone: int, style: str = PACKED) -> Source:
     """Fills packed under the scales given; -1, or the position of the first NaN or infinite weight."""
     floats, count = FLOATS[dtype], 32 // grid_of(num_bits, style).field
-    absmax, word = measurer(floats, block), packer(floats, num_bits, style)
-    widen, infinity, magnitude = floats.widen, floats.infinity, floats.magnitude
+    absmax, word, first_broken = measurer(floats, block), packer(floats, num_bits, style), locator(floats)
+    widen, infinity = floats.widen, floats.infinity
 
     def kernel(weights: Any, packed: Any, scales: Any, groups: int, group_size: int) -> int:
         size = block if alone else group_size
@@ -157,10 +166,7 @@ def apply(dtype: str, num_bits: int, block: int, alone: int, style: str = PACKED
             scale = widen(scales[group])
             for first in range(group * size, (group + 1) * size, block):
                 if absmax(weights, first, block) >= infinity:
-                    position = first
-                    while (weights[position] & magnitude) < infinity:
-                        position += 1
-                    return position
+                    return first_broken(weights, first)
                 for i in range(block // count):
                     packed[first // count + i] = word(weights, first + i * count, scale)
         return -1

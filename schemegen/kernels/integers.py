@@ -44,15 +44,12 @@ def quantize_int(
     searched: bool = False,
 ) -> int:
     """Fill packed and scales; -1, or the flat index of the first NaN or infinite weight."""
+    given = weights, dtype, num_bits, group_size, packed, scales
     if device == "cpu" and not searched and is_fused(num_bits, group_size, style):
         from schemegen.kernels import cpu
 
-        return cpu.quantize_int(weights, dtype, num_bits, group_size, packed, scales, style)
-    return int(
-        _torch(num_bits).quantize_int(
-            weights, dtype, num_bits, group_size, packed, scales, device, style, searched=searched
-        )
-    )
+        return cpu.quantize_int(*given, style)
+    return int(_torch(num_bits).quantize_int(*given, device, style, searched))
 
 
 def apply_int(
@@ -66,34 +63,37 @@ def apply_int(
     style: str = PACKED,
 ) -> int:
     """Fill packed under the scales given; -1, or the flat index of the first NaN or infinite weight."""
+    given = weights, dtype, num_bits, group_size, packed, scales
     if device == "cpu" and is_fused(num_bits, group_size, style):
         from schemegen.kernels import cpu
 
-        return cpu.apply_int(weights, dtype, num_bits, group_size, packed, scales, style)
-    return int(_torch(num_bits).apply_int(weights, dtype, num_bits, group_size, packed, scales, device, style))
+        return cpu.apply_int(*given, style)
+    return int(_torch(num_bits).apply_int(*given, device, style))
 
 
 def recode_int(
     weights: Bits, dtype: str, num_bits: int, group_size: int, packed: Bits, scales: Bits, style: str = PACKED
 ) -> int:
     """-1, or the flat index of the first weight whose stored code is not what it rounds to under the stored scale."""
+    given = weights, dtype, num_bits, group_size, packed, scales
     if is_fused(num_bits, group_size, style):
         from schemegen.kernels import cpu
 
-        return cpu.recode_int(weights, dtype, num_bits, group_size, packed, scales, style)
-    return int(_torch(num_bits).recode_int(weights, dtype, num_bits, group_size, packed, scales, style=style))
+        return cpu.recode_int(*given, style)
+    return int(_torch(num_bits).recode_int(*given, style=style))
 
 
 def decode_int(
     packed: Bits, dtype: str, num_bits: int, group_size: int, scales: Bits, weights_out: Bits, style: str = PACKED
 ) -> None:
     """Fill weights_out with code times scale."""
+    given = packed, dtype, num_bits, group_size, scales, weights_out
     if is_fused(num_bits, group_size, style):
         from schemegen.kernels import cpu
 
-        cpu.decode_int(packed, dtype, num_bits, group_size, scales, weights_out, style)
+        cpu.decode_int(*given, style)
     else:
-        _torch(num_bits).decode_int(packed, dtype, num_bits, group_size, scales, weights_out, style=style)
+        _torch(num_bits).decode_int(*given, style=style)
 
 
 def quantize_asymmetric(

@@ -10,13 +10,15 @@ from typing import Any, NamedTuple
 
 import torch
 
-from schemegen.kernels.floats import FLOAT_BITS, first_nonfinite
+from schemegen.kernels.floats import FLOAT_BITS
 from schemegen.kernels.grids import PACKED, Grid, grid_of
 from schemegen.kernels.torch_codes import (
     DTYPES,
     SIGNED,
+    any_broken,
     bits_of,
     divided,
+    first_broken,
     first_true,
     is_unusable,
     magnitudes,
@@ -58,9 +60,7 @@ def quantize_asymmetric(
         to_host(points.scales, scales)
         to_host(_packed_down(points.zeros, grid).view(zeros.shape), zeros)
         to_host(packed_words(_codes(bits, dtype, grid, points).view(-1), num_bits).view(packed.shape), packed)
-        broken = (magnitudes(bits, dtype) >= FLOAT_BITS[dtype].infinity).any()
-        # Reading a value waits for the stream, and so for the copies before it.
-        return first_nonfinite(weights, dtype) if bool(broken.item()) else -1
+        return first_broken(weights, dtype, any_broken(magnitudes(bits, dtype), dtype))
 
 
 @torch.inference_mode()

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
-from schemegen.kernels.floats import FLOAT_BITS
+from schemegen.kernels.floats import FLOAT_BITS, first_nonfinite
 from schemegen.kernels.grids import BYTES, Grid
 from schemegen.kernels.torch_words import packed_words, unpacked_codes
 
@@ -80,3 +82,16 @@ def first_true(found: Any) -> int:
     """The flat index of the first true item, or -1."""
     flat = found.view(-1)
     return int(flat.to(torch.uint8).argmax().item()) if bool(flat.any().item()) else -1
+
+
+def any_broken(sizes: Any, dtype: str) -> Any:
+    """Whether one of the magnitudes, as bits, is NaN or infinite: one item, still on the device."""
+    return (sizes >= FLOAT_BITS[dtype].infinity).any()
+
+
+def first_broken(weights: npt.NDArray[np.unsignedinteger[Any]], dtype: str, broken: Any) -> int:
+    """The flat index of the first NaN or infinite weight, looked for on the host where `broken` says so; else -1.
+
+    Reading `broken` waits for the stream, and so for the copies that were begun before.
+    """
+    return first_nonfinite(weights, dtype) if bool(broken.item()) else -1

@@ -12,10 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from schemegen.kernels.floats import FLOAT_BITS, first_nonfinite
 from schemegen.kernels.fp4_numbers import MX_LEAST, NVFP4, SIZES
 from schemegen.kernels.mx import E2M1_OFFSET
-from schemegen.kernels.torch_codes import DTYPES, divided, magnitudes, rounded, values
+from schemegen.kernels.torch_codes import DTYPES, any_broken, divided, first_broken, magnitudes, rounded, values
 from schemegen.kernels.torch_device import here, on_device, to_host
 from schemegen.kernels.torch_mx import mx_scales, mx_values, top_of
 from schemegen.kernels.torch_search import search
@@ -48,7 +47,7 @@ def quantize_fp4(
     with here(device):
         groups = on_device(weights, device).unflatten(-1, (-1, SIZES[kind]))
         top = magnitudes(groups, dtype).amax(-1)
-        broken = (top >= FLOAT_BITS[dtype].infinity).any()
+        broken = any_broken(top, dtype)
         if searches:
             top = _searched(groups.view(DTYPES[dtype]), dtype)
         if kind == NVFP4:
@@ -61,8 +60,7 @@ def quantize_fp4(
         codes = _codes(_quotients(groups.view(DTYPES[dtype]), divisors), least)
         to_host(found.view(torch.int8), scales)
         to_host(packed_words(codes.view(-1), 4).view(torch.int8).view(packed.shape), packed)
-        # Reading a value waits for the stream, and so for the copies before it.
-        return first_nonfinite(weights, dtype) if bool(broken.item()) else -1
+        return first_broken(weights, dtype, broken)
 
 
 def _quotients(groups: Any, divisors: Any) -> Any:

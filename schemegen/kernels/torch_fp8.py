@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from schemegen.kernels.floats import FLOAT_BITS, first_nonfinite
+from schemegen.kernels.floats import FLOAT_BITS
 from schemegen.kernels.mx import E4M3_OFFSET
-from schemegen.kernels.torch_codes import DTYPES, bits_of, divided, magnitudes, values
+from schemegen.kernels.torch_codes import DTYPES, any_broken, bits_of, divided, first_broken, magnitudes, values
 from schemegen.kernels.torch_device import here, on_device, to_host
 from schemegen.kernels.torch_mx import mx_scales, mx_values, top_of
 from schemegen.kernels.torch_search import search
@@ -44,15 +44,14 @@ def quantize_fp8(
         bits = on_device(weights, device)
         blocks = _blocks(bits, block)
         top = magnitudes(blocks, dtype).amax(-1)
-        broken = (top >= FLOAT_BITS[dtype].infinity).any()
+        broken = any_broken(top, dtype)
         if searches:
             top = _searched(blocks, dtype, is_mx)
         found = _scales(top, dtype, is_mx)
         made = _codes(blocks, dtype, _values(found, dtype, is_mx))
         to_host(found, scales)
         to_host(_uncut(made, bits.shape, block), codes)
-        # Reading a value waits for the stream, and so for the copies before it.
-        return first_nonfinite(weights, dtype) if bool(broken.item()) else -1
+        return first_broken(weights, dtype, broken)
 
 
 @torch.inference_mode()
@@ -63,8 +62,7 @@ def quantize_fp8_under(weights: Bits, dtype: str, codes: Bits, scales: Bits, dev
         given = _values(on_device(scales, device), dtype, False)
         made = _codes(bits.view(*scales.shape, -1), dtype, given)
         to_host(made.view(bits.shape), codes)
-        broken = (magnitudes(bits, dtype) >= FLOAT_BITS[dtype].infinity).any()
-        return first_nonfinite(weights, dtype) if bool(broken.item()) else -1
+        return first_broken(weights, dtype, any_broken(magnitudes(bits, dtype), dtype))
 
 
 def _blocks(bits: Any, block: Block) -> Any:

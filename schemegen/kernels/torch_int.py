@@ -13,21 +13,23 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from schemegen.kernels.floats import FLOAT_BITS, first_nonfinite
+from schemegen.kernels.floats import FLOAT_BITS
 from schemegen.kernels.grids import NARROW, PACKED, Grid, grid_of
-from schemegen.kernels.torch_codes import DTYPES as _DTYPES
-from schemegen.kernels.torch_codes import SIGNED as _SIGNED
 from schemegen.kernels.torch_codes import (
+    DTYPES,
+    SIGNED,
+    any_broken,
     bits_of,
     codes_of,
     divided,
+    first_broken,
     first_true,
     is_unusable,
     magnitudes,
     stored,
     unstored,
+    values,
 )
-from schemegen.kernels.torch_codes import values as _values
 from schemegen.kernels.torch_device import here, on_device, to_host
 from schemegen.kernels.torch_narrow import exact_scales
 
@@ -57,8 +59,7 @@ def quantize_int(
         words, found, broken = encoded(bits, dtype, num_bits, style, searched)
         to_host(found, scales)
         to_host(words.view(packed.shape), packed)
-        # Reading a value waits for the stream, and so for the copies before it.
-        return first_nonfinite(weights, dtype) if bool(broken.item()) else -1
+        return first_broken(weights, dtype, broken)
 
 
 @torch.inference_mode()
@@ -78,8 +79,7 @@ def apply_int(
         grid = grid_of(num_bits, style)
         words = stored(codes_of(bits, dtype, grid, on_device(scales, device)), grid, style)
         to_host(words.view(packed.shape), packed)
-        broken = (magnitudes(bits, dtype) >= FLOAT_BITS[dtype].infinity).any()
-        return first_nonfinite(weights, dtype) if bool(broken.item()) else -1
+        return first_broken(weights, dtype, any_broken(magnitudes(bits, dtype), dtype))
 
 
 @torch.inference_mode()
@@ -121,7 +121,7 @@ def decode_int(
         grid = grid_of(num_bits, style)
         codes = unstored(on_device(packed, device), grid, style).view(*scales.shape, group_size)
         restored = _restored(codes, dtype, grid, on_device(scales, device))
-        to_host(restored.view(_SIGNED[dtype]).view(weights_out.shape), weights_out, wait=True)
+        to_host(restored.view(SIGNED[dtype]).view(weights_out.shape), weights_out, wait=True)
 
 
 def encoded(bits: Any, dtype: str, num_bits: int, style: str = PACKED, searched: bool = False) -> tuple[Any, Any, Any]:
@@ -134,14 +134,14 @@ def encoded(bits: Any, dtype: str, num_bits: int, style: str = PACKED, searched:
         from schemegen.kernels.torch_searched import mse_scales
 
         top = magnitudes(bits, dtype)
-        scales = mse_scales(bits.view(_DTYPES[dtype]), dtype, num_bits).view(_SIGNED[dtype])
+        scales = mse_scales(bits.view(DTYPES[dtype]), dtype, num_bits).view(SIGNED[dtype])
     elif style == NARROW:
         top = magnitudes(bits, dtype).amax(-1)
         scales = exact_scales(bits, dtype, num_bits, _scales_of(top, dtype, grid))
     else:
         scales, top = _scales(bits, dtype, num_bits)
     words = stored(codes_of(bits, dtype, grid, scales), grid, style)
-    return words, scales, (top >= FLOAT_BITS[dtype].infinity).any()
+    return words, scales, any_broken(top, dtype)
 
 
 def _scales(bits: Any, dtype: str, num_bits: int) -> tuple[Any, Any]:
@@ -152,11 +152,11 @@ def _scales(bits: Any, dtype: str, num_bits: int) -> tuple[Any, Any]:
 
 def _scales_of(top: Any, dtype: str, grid: Grid) -> Any:
     """Scales as bits, of the largest magnitudes as bits."""
-    scales = bits_of(divided(_values(top, dtype), grid.divisor), dtype)
+    scales = bits_of(divided(values(top, dtype), grid.divisor), dtype)
     return scales.masked_fill_(scales == 0, FLOAT_BITS[dtype].epsilon)
 
 
 def _restored(codes: Any, dtype: str, grid: Grid, scales: Any) -> Any:
     """Weights of the dtype, of codes with `added` [..., size] and scales [...] as bits."""
     numbers = codes.to(torch.float32).sub_(grid.added)
-    return numbers.mul_(_values(scales, dtype).unsqueeze(-1)).to(_DTYPES[dtype])
+    return numbers.mul_(values(scales, dtype).unsqueeze(-1)).to(DTYPES[dtype])
