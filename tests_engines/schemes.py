@@ -56,7 +56,7 @@ class SchemeOutput:
 
 def write_source(folder: Path, experts: ExpertsAs) -> None:
     """The sample, wide: groups and blocks of 128 fit, and the kernels of W4AFP8 want widths that 256 divides."""
-    with patch.multiple(sample_texts, EXPERT_WIDTH=256, KEY_VALUE_HEADS=2):
+    with patch.multiple(sample_texts, HIDDEN=512, EXPERT_WIDTH=256, KEY_VALUE_HEADS=2):
         write_sample("qwen3.6-moe", folder, experts=experts, mtp_experts=experts)
 
 
