@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from schemegen.hookspecs import hookimpl
     from schemegen.loader import load_policies, load_policy, load_scheme, load_schemes
     from schemegen.planner import Plan
-    from schemegen.policy import Policy, Rule
+    from schemegen.policy import Policy
+    from schemegen.rule import Rule
     from schemegen.scheme import Format, Scheme
 
 _HOMES = {
@@ -50,7 +51,8 @@ _HOMES = {
     "schemegen.hookspecs": ("hookimpl",),
     "schemegen.loader": ("load_policies", "load_policy", "load_scheme", "load_schemes"),
     "schemegen.planner": ("Plan",),
-    "schemegen.policy": ("Policy", "Rule"),
+    "schemegen.policy": ("Policy",),
+    "schemegen.rule": ("Rule",),
     "schemegen.scheme": ("Format", "Scheme"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -13,7 +13,8 @@ import yaml
 from pydantic import ValidationError
 
 from schemegen.errors import SchemeFault, SchemeFileError
-from schemegen.policy import Policy, Rule
+from schemegen.policy import Policy
+from schemegen.rule import Rule
 from schemegen.scheme import Calibration, Format, Quantization, Scheme
 
 MAX_BYTES: Final = 1 << 20

@@ -20,8 +20,8 @@ from schemegen import digests
 from schemegen.architectures.base import Part, Role
 from schemegen.errors import CheckpointError, OutputError, VerificationError
 from schemegen.planner import Action, ResolvedRule, Totals
-from schemegen.policy import StrictModel
 from schemegen.positional import writing
+from schemegen.rule import StrictModel
 from schemegen.scheme import Scheme
 
 MANIFEST_NAME: Final = "schemegen.json"

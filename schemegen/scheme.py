@@ -16,7 +16,8 @@ from pydantic import (
     model_validator,
 )
 
-from schemegen.policy import Line, Name, PolicyEntry, Rule, StrictModel, as_entries
+from schemegen.policy import PolicyEntry, as_entries
+from schemegen.rule import Line, Name, Rule, StrictModel
 
 Strategy = Literal["tensor", "channel", "group", "block", "tensor_group", "token", "attn_head"]
 DtypeName = Annotated[

@@ -25,7 +25,7 @@ from schemegen.data import schemes_folder
 from schemegen.formats import rounding_fault
 from schemegen.formats.words import in_short
 from schemegen.planner import Plan, PlannedTensor
-from schemegen.policy import Rule
+from schemegen.rule import Rule
 from schemegen.scheme import Scheme
 
 TESTS = Path(__file__).parent

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemegen.errors import PlanError
-from schemegen.policy import Policy, Rule
+from schemegen.policy import Policy
+from schemegen.rule import Rule
 from schemegen.scheme import Scheme
 
 

@@ -13,7 +13,8 @@ from schemegen.architectures.base import Part, Role
 from schemegen.catalog import load_catalog
 from schemegen.cli import show
 from schemegen.loader import load_policy, load_scheme
-from schemegen.policy import Policy, Rule
+from schemegen.policy import Policy
+from schemegen.rule import Rule
 from schemegen.scheme import Format, Quantization, Scheme
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from schemegen.architectures.base import PROTECTED_ROLES, Part, Role, TensorInfo
-from schemegen.policy import Policy, Rule, layer_spans
+from schemegen.policy import Policy
+from schemegen.rule import Rule, layer_spans
 
 
 def info(role: Role = Role.ATTENTION, part: Part = Part.TEXT, layer: int | None = 0, **rest: Any) -> TensorInfo:
