@@ -18,7 +18,8 @@ from typing import Final
 
 import schemegen
 from bench.compare import stored_tensors, tensor_differences
-from bench.oracle import NO_PLUGIN, DifferentError, agreeing
+from bench.lost import DifferentError
+from bench.oracle import NO_PLUGIN, agreeing
 from bench.process import ROOT
 from bench.workspace import Workspace
 from schemegen import Plan, SchemegenError

@@ -16,9 +16,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
-from bench.compare import Stored, stored_tensors
+from bench.compare import stored_tensors
+from bench.lost import DifferentError, content, lost_groups
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.errors import UnsupportedError
 from schemegen.formats import DTYPE_BITS, storage_of
@@ -30,15 +29,6 @@ MODEL_FREE: Final = "model_free_ptq"
 COMPRESSOR: Final = "compressed-tensors, global scale given"
 NOBODY: Final = "nobody else"
 NO_PLUGIN: Final = "not asked: no plugin"
-
-
-_Content = tuple[str, tuple[int, ...], bytes]
-#: E8M0's 1.
-_ONE: Final = 127
-
-
-class DifferentError(Exception):
-    """Another computes other bits; the message names the first tensor."""
 
 
 def agreeing(plan: Plan, checkpoint: Checkpoint, output: Path, scratch: Path) -> dict[str, str]:
@@ -54,7 +44,8 @@ def _agreeing(plan: Plan, name: str, checkpoint: Checkpoint, output: Path, scrat
     if find_spec(PLUGIN) is None:
         return NO_PLUGIN
     if fusion_difference(part) is None:
-        lost = _compare(part, output, _model_free(part, checkpoint, scratch))
+        names = {stored.name for tensor in part.tensors for stored in tensor.outputs}
+        lost = lost_groups(output, _model_free(part, checkpoint, scratch), names)
         return f"{MODEL_FREE}, but for {lost} groups that it loses" if lost else MODEL_FREE
     if storage_of(format) != "nvfp4-pack-quantized":
         raise UnsupportedError(f"no oracle for {name}")
@@ -79,45 +70,6 @@ def _model_free(part: Plan, checkpoint: Checkpoint, scratch: Path) -> Path:
     return result
 
 
-def _compare(part: Plan, output: Path, result: Path) -> int:
-    """How many MX groups the result has lost: all else is equal."""
-    ours, theirs = stored_tensors(output), stored_tensors(result)
-    names = {stored.name for tensor in part.tensors for stored in tensor.outputs}
-    if different := names ^ theirs.keys():
-        raise DifferentError(f"{min(different)}: only one of both makes it")
-    lost = 0
-    for name in sorted(names):
-        mine, other = _content(output, ours[name]), _content(result, theirs[name])
-        if mine != other:
-            scale = f"{name.rpartition('.')[0]}.weight_scale"
-            both = _content(output, ours[scale]), _content(result, theirs[scale])
-            gone = _lost_groups(mine, other, *both)
-            if gone is None:
-                raise DifferentError(f"{name}: other bits, dtype or shape")
-            lost += gone if name == scale else 0
-    return lost
-
-
-def _lost_groups(mine: _Content, other: _Content, mine_scale: _Content, other_scale: _Content) -> int | None:
-    """Groups that differ, where each has scale 127 and codes of zero in the other: MX at the top of the dtype."""
-    if mine[:2] != other[:2] or mine_scale[0] != "U8":
-        return None
-    scales = [np.frombuffer(content[2], np.uint8) for content in (mine_scale, other_scale)]
-    codes = [np.frombuffer(content[2], np.uint8).reshape(scales[0].size, -1) for content in (mine, other)]
-    differs = (codes[0] != codes[1]).any(axis=1) | (scales[0] != scales[1])
-    # The signs of zeros stay: of two FP4 codes a byte, or of one FP8 code.
-    sizes = np.uint8(0x7F if mine[0] == "F8_E4M3" else 0x77)
-    empty = ~(codes[1] & sizes).any(axis=1) if mine != mine_scale else True
-    is_lost = (scales[1] == _ONE) & (scales[0] > _ONE) & empty
-    return None if (differs & ~is_lost).any() else int(differs.sum())
-
-
-def _content(folder: Path, stored: Stored) -> _Content:
-    with (folder / stored.file).open("rb") as file:
-        file.seek(stored.start)
-        return stored.dtype, stored.shape, file.read(stored.stop - stored.start)
-
-
 def _compare_compressor(part: Plan, checkpoint: Checkpoint, output: Path) -> None:
     """Every matrix of NVFP4: the global scale of its layer, then codes and scales under it."""
     weights = dict(chain.from_iterable(_matrices(tensor, checkpoint) for tensor in part.tensors))
@@ -130,7 +82,7 @@ def _compare_compressor(part: Plan, checkpoint: Checkpoint, output: Path) -> Non
     for module, weight in weights.items():
         for suffix, tensor in _compressed(weight, largest[part.layer_of(module)], scheme_words(format)).items():
             name = f"{module}.{suffix}"
-            if _content(output, ours[name])[2] != _bytes(tensor):
+            if content(output, ours[name])[2] != _bytes(tensor):
                 raise DifferentError(f"{name}: other bits than {COMPRESSOR}")
 
 

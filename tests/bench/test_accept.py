@@ -13,7 +13,7 @@ import schemegen
 from bench import accept, oracle
 from bench.accept import _line, _told, _written, built_in
 from bench.compare import stored_tensors
-from bench.oracle import DifferentError
+from bench.lost import DifferentError
 from bench.workspace import Workspace
 from schemegen import Plan, Scheme
 from schemegen.checkpoint import open_checkpoint
