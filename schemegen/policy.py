@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag, field_validator
 
-from schemegen.rule import Line, Name, Rule, StrictModel, as_tuple
+from schemegen.rule import Line, Name, Rule, SchemaVersion, StrictModel, as_tuple, refuse
+from schemegen.shadows import shadow_faults
 
 
 class Policy(StrictModel):
-    """A named, ordered list of rules."""
+    """A named, ordered list of rules, none of which the ones before it shadow."""
 
-    schema_version: Literal[1]
-    name: Name
-    summary: Line
-    rules: Annotated[tuple[Rule, ...], Field(min_length=1)]
+    schema_version: SchemaVersion = Field(description="The version of this file format.")
+    name: Name = Field(description="What a person types to get the policy.")
+    summary: Line = Field(description="One line for lists.")
+    rules: tuple[Rule, ...] = Field(min_length=1, description="In order: the first rule that matches decides.")
 
     @field_validator("rules", mode="before")
     @classmethod
     def _read_rules(cls, value: Any) -> Any:
         return as_tuple(value)
+
+    @field_validator("rules")
+    @classmethod
+    def _refuse_shadowed(cls, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+        labels = [f"rules.{position}" for position in range(len(rules))]
+        refuse(cls, [((position,), fault) for position, fault in shadow_faults(rules, labels)])
+        return rules
 
 
 PolicyEntry = Annotated[

@@ -5,9 +5,21 @@ from __future__ import annotations
 import difflib
 import re
 import unicodedata
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from schemegen.architectures.base import PROTECTED_ROLES, Part, Role, TensorInfo
 from schemegen.registry import NAME_PATTERN
@@ -24,6 +36,14 @@ def _one_line(text: str) -> str:
     return text
 
 
+def _version(value: object) -> object:
+    # True and 1.0 are equal to 1, and no versions.
+    if type(value) is not int or value != 1:
+        raise ValueError(f"{value!r:.80} is no version of this file format; write 1")
+    return value
+
+
+SchemaVersion = Annotated[Literal[1], BeforeValidator(_version)]
 Name = Annotated[str, Field(pattern=f"^{NAME_PATTERN.pattern}$")]
 Line = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(_one_line)]
 """What is shown in lists, cards and terminals as it stands."""
@@ -33,6 +53,13 @@ class StrictModel(BaseModel):
     """Frozen, strict, no unknown field: what a person writes is taken as written or refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+def refuse(model: type[BaseModel], faults: Iterable[tuple[tuple[str | int, ...], str]]) -> None:
+    """For validators: ValidationError that holds each (place, message), if there are any."""
+    found = [InitErrorDetails(type=PydanticCustomError("fault", text), loc=place, input=None) for place, text in faults]
+    if found:
+        raise ValidationError.from_exception_data(model.__name__, found)
 
 
 def as_tuple(value: Any) -> Any:
@@ -48,12 +75,14 @@ class Rule(StrictModel):
     makes a scheme model-specific. Roles in PROTECTED_ROLES, vision and audio are reached only by naming the role.
     """
 
-    use: Annotated[str, Field(min_length=1)]
-    role: Role | tuple[Role, ...] | Literal["*"] = Field("*", union_mode="left_to_right")
-    part: Part | None = None
-    layers: str | None = None
-    projection: str | tuple[str, ...] | None = None
-    name: str | None = None
+    use: str = Field(min_length=1, description="A format's name, keep, or default: the scheme's only format.")
+    role: Role | tuple[Role, ...] | Literal["*"] = Field(
+        "*", union_mode="left_to_right", description='What tensors do: one role, a list, or "*", all but delicate ones.'
+    )
+    part: Part | None = Field(None, description="A part of the model; all of them if left out.")
+    layers: str | None = Field(None, description='Layers of the part, or of text: "0-2,-1", from the end below 0.')
+    projection: str | tuple[str, ...] | None = Field(None, description="gate, up, down, q, k, v, o …: one or a list.")
+    name: str | None = Field(None, description='"re:" and a regular expression, from the start of the tensor\'s name.')
 
     @field_validator("role", mode="before")
     @classmethod
@@ -99,31 +128,45 @@ class Rule(StrictModel):
         return self
 
     @property
-    def roles(self) -> frozenset[Role] | None:
+    def roles(self) -> tuple[Role, ...] | None:
         """The roles named outright, or None for any."""
         if self.role == "*":
             return None
-        return frozenset((self.role,) if isinstance(self.role, Role) else self.role)
+        return (self.role,) if isinstance(self.role, Role) else self.role
+
+    @property
+    def projections(self) -> tuple[str, ...] | None:
+        """The projections named, or None for any and none."""
+        return (self.projection,) if isinstance(self.projection, str) else self.projection
+
+    def reaches(self, role: Role, part: Part) -> bool:
+        """Whether the rule may select tensors of this role in this part."""
+        named = self.roles
+        if self.part is not part and (self.part is not None or (self.layers is not None and part is not Part.TEXT)):
+            return False
+        return role in named if named is not None else self.use == "keep" or not is_protected_place(role, part)
 
     def matches(self, info: TensorInfo, depth: int) -> bool:
         """Whether the rule selects this tensor; `depth` is the number of layers in the tensor's part."""
         return (
-            self._matches_role(info)
-            and (self.part is None or info.part is self.part)
-            and (self.layers is None or self._matches_layer(info, depth))
-            and (self.projection is None or info.projection in _tuple_of(self.projection))
+            self.reaches(info.role, info.part)
+            and (self.layers is None or self._matches_layer(info.layer, depth))
+            and (self.projection is None or self._matches_projection(info))
             and (self.name is None or re.match(self.name[3:], info.name) is not None)
         )
 
-    def _matches_role(self, info: TensorInfo) -> bool:
-        if self.roles is not None:
-            return info.role in self.roles
-        return self.use == "keep" or not is_protected(info)
+    def _matches_projection(self, info: TensorInfo) -> bool:
+        """A stack of several projections is kept where one is named, and quantized only where all are."""
+        named = self.projections or ()
+        if info.experts is None:
+            return info.projection in named
+        held = [projection in named for projection in info.experts.projections]
+        return any(held) if self.use == "keep" else all(held)
 
-    def _matches_layer(self, info: TensorInfo, depth: int) -> bool:
-        if info.part is not (self.part or Part.TEXT) or info.layer is None:
-            return False
-        return any(first <= info.layer <= last for first, last in layer_spans(self.layers or "", depth))
+    def _matches_layer(self, layer: int | None, depth: int) -> bool:
+        return layer is not None and any(
+            first <= layer <= last for first, last in layer_spans(self.layers or "", depth)
+        )
 
 
 def _member(kind: type[Role] | type[Part], value: Any) -> Role | Part:
@@ -135,18 +178,26 @@ def _member(kind: type[Role] | type[Part], value: Any) -> Role | Part:
         raise ValueError(f"{value!r:.80} is no {kind.__name__.lower()}; {hint}") from None
 
 
-def _tuple_of(value: str | tuple[str, ...]) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else value
-
-
 def layer_spans(layers: str, depth: int) -> list[tuple[int, int]]:
     """The inclusive spans that "0-2,-1" names among `depth` layers; negative numbers count from the end."""
     return [
-        tuple(number + depth if number < 0 else number for number in (int(first), int(last or first)))  # type: ignore[misc]
-        for first, last in (_SPAN.fullmatch(span).groups() for span in layers.split(","))  # type: ignore[union-attr]
+        (first + depth if first < 0 else first, last + depth if last < 0 else last)
+        for first, last in layer_ends(layers)
     ]
+
+
+@lru_cache(maxsize=256)
+def layer_ends(layers: str) -> tuple[tuple[int, int], ...]:
+    """The first and last numbers of the spans that "0-2,-1" names, as written."""
+    found = (span.groups() for span in map(_SPAN.fullmatch, layers.split(",")) if span is not None)
+    return tuple((int(first), int(last or first)) for first, last in found)
 
 
 def is_protected(info: TensorInfo) -> bool:
     """Whether only a rule that names the tensor's role outright may quantize it."""
-    return info.role in PROTECTED_ROLES or info.part in (Part.VISION, Part.AUDIO)
+    return is_protected_place(info.role, info.part)
+
+
+def is_protected_place(role: Role, part: Part) -> bool:
+    """Whether tensors of this role in this part are quantized only by a rule that names the role outright."""
+    return role in PROTECTED_ROLES or part in (Part.VISION, Part.AUDIO)

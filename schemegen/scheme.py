@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
@@ -17,7 +18,8 @@ from pydantic import (
 )
 
 from schemegen.policy import PolicyEntry, as_entries
-from schemegen.rule import Line, Name, Rule, StrictModel
+from schemegen.rule import Line, Name, Rule, SchemaVersion, StrictModel, refuse
+from schemegen.shadows import shadow_faults
 
 Strategy = Literal["tensor", "channel", "group", "block", "tensor_group", "token", "attn_head"]
 DtypeName = Annotated[
@@ -26,6 +28,8 @@ DtypeName = Annotated[
 ]
 """torch's name of a dtype, with or without `torch.` in front, as published configs have it."""
 
+#: What rules use beside the names of formats.
+RESERVED: Final = ("keep", "default")
 #: What a scheme says of itself that changes no byte of a tensor, and may be mended without making outputs stale.
 _REMARKS: Final = frozenset({"served_by"})
 
@@ -36,19 +40,23 @@ class Quantization(StrictModel):
     `narrow_range` is schemegen's own: the symmetric grid without its lowest code (scale near absmax/7 for INT4).
     """
 
-    num_bits: Annotated[int, Field(ge=1, le=16)] = 8
-    type: Literal["int", "float"] = "int"
-    strategy: Strategy
-    group_size: Annotated[int, Field(ge=1)] | None = None
-    block_structure: tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]] | None = Field(None, strict=False)
-    symmetric: bool = True
-    dynamic: bool | Literal["local"] = False
-    actorder: Literal["static", "weight", "group", "dynamic"] | None = None
-    observer: str | None = "minmax"
-    observer_kwargs: dict[str, Any] = Field(default_factory=dict)
-    scale_dtype: DtypeName | None = None
-    zp_dtype: DtypeName | None = None
-    narrow_range: bool = False
+    num_bits: int = Field(8, ge=1, le=16, description="Bits of a value.")
+    type: Literal["int", "float"] = Field("int", description="Integers, or floats such as FP8 E4M3 and FP4 E2M1.")
+    strategy: Strategy = Field(description="What has one scale; told by group_size or block_structure if left out.")
+    group_size: Annotated[int, Field(ge=1)] | None = Field(None, description="Values of a row that share a scale.")
+    block_structure: tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]] | None = Field(
+        None, strict=False, description="Rows and columns that share a scale."
+    )
+    symmetric: bool = Field(True, description="Without zero points.")
+    dynamic: bool | Literal["local"] = Field(False, description="Ranges are found while serving; of activations.")
+    actorder: Literal["static", "weight", "group", "dynamic"] | None = Field(
+        None, description="Order of columns by activations; for calibrated methods."
+    )
+    observer: str | None = Field("minmax", description="What a scale is made from: minmax, mse or signed_mse.")
+    observer_kwargs: dict[str, Any] = Field(default_factory=dict, description="Options of the observer.")
+    scale_dtype: DtypeName | None = Field(None, description="What scales are stored as; told by the storage.")
+    zp_dtype: DtypeName | None = Field(None, description="What zero points are stored as; told by the storage.")
+    narrow_range: bool = Field(False, description="Leaves the lowest code out, as Kimi's own INT4 does.")
 
     @model_validator(mode="before")
     @classmethod
@@ -76,10 +84,10 @@ def _inferred_strategy(data: dict[str, Any]) -> str:
 class Format(StrictModel):
     """What a matrix becomes: its weights, the activations beside it, and the compressed-tensors storage format."""
 
-    weights: Quantization
-    input_activations: Quantization | None = None
-    output_activations: Quantization | None = None
-    storage: str | None = None
+    weights: Quantization = Field(description="How the matrix itself is quantized.")
+    input_activations: Quantization | None = Field(None, description="How a layer's inputs are, while serving.")
+    output_activations: Quantization | None = Field(None, description="How a layer's outputs are, while serving.")
+    storage: str | None = Field(None, description="compressed-tensors' name of the layout; inferred if left out.")
 
     @model_validator(mode="before")
     @classmethod
@@ -100,7 +108,7 @@ class Method(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="allow", strict=True, allow_inf_nan=False)
 
-    name: Name
+    name: Name = Field(description="What backends call the method.")
 
     @model_validator(mode="before")
     @classmethod
@@ -120,11 +128,11 @@ class Method(BaseModel):
 class Calibration(StrictModel):
     """The data that a calibrated method looks at: a dataset by Hub id or path, how many texts, how many tokens each."""
 
-    dataset: Line
-    split: Line | None = None
-    num_samples: Annotated[int, Field(ge=1)] = 512
-    max_length: Annotated[int, Field(ge=1)] = 2048
-    seed: int = 0
+    dataset: Line = Field(description="Hub id or path.")
+    split: Line | None = Field(None, description="Which split of the dataset.")
+    num_samples: int = Field(512, ge=1, description="How many texts.")
+    max_length: int = Field(2048, ge=1, description="Tokens of a text, at most.")
+    seed: int = Field(0, description="What chooses the texts.")
 
 
 class Scheme(StrictModel):
@@ -133,16 +141,16 @@ class Scheme(StrictModel):
     `served_by` says by engine what is known of serving it: hardware, kernels, what was tried.
     """
 
-    schema_version: Literal[1]
-    name: Name
-    summary: Line
-    reference: Line | None = None
-    served_by: dict[Name, Line] = Field(default_factory=dict)
-    formats: Annotated[dict[Name, Format], Field(min_length=1)]
-    policy: tuple[PolicyEntry, ...]
-    method: Method = Method(name="rtn")
-    calibration: Calibration | None = None
-    kv_cache: Quantization | None = None
+    schema_version: SchemaVersion = Field(description="The version of this file format.")
+    name: Name = Field(description="What a person types to get the scheme.")
+    summary: Line = Field(description="One line for lists and cards.")
+    reference: Line | None = Field(None, description="Where the recipe comes from: an address.")
+    served_by: dict[Name, Line] = Field(default_factory=dict, description="By engine, what is known of serving it.")
+    formats: dict[Name, Format] = Field(min_length=1, description="What matrices become, by names that rules use.")
+    policy: tuple[PolicyEntry, ...] = Field(description="Which tensors get which format: the first rule decides.")
+    method: Method = Field(Method(name="rtn"), description="How stored values are computed: a name, or with options.")
+    calibration: Calibration | None = Field(None, description="The data that a calibrated method looks at.")
+    kv_cache: Quantization | None = Field(None, description="How keys and values are cached while serving.")
 
     @field_validator("policy", mode="before")
     @classmethod
@@ -150,27 +158,34 @@ class Scheme(StrictModel):
         return as_entries(value)
 
     @model_validator(mode="after")
-    def _check_uses(self) -> Self:
-        for position, entry in enumerate(self.policy):
-            if isinstance(entry, Rule):
-                self.format_name(entry.use, f"policy.{position}")
-        for name in self.formats:
-            if name in ("keep", "default"):
-                raise ValueError(f"formats.{name}: the names keep and default are taken; choose another")
+    def _check_policy(self) -> Self:
+        own = {position: entry for position, entry in enumerate(self.policy) if isinstance(entry, Rule)}
+        refuse(type(self), [*self._use_faults(own), *_shadowed(own)])
         return self
+
+    def _use_faults(self, rules: Mapping[int, Rule]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+        for name in self.formats:
+            if name in RESERVED:
+                yield ("formats", name), "the names keep and default are taken; choose another"
+        for position, rule in rules.items():
+            if fault := self._use_fault(rule.use):
+                yield ("policy", position, "rule", "use"), fault
 
     def format_name(self, use: str, where: str) -> str | None:
         """The format a rule's `use` names, or None for `keep`; ValueError when this scheme has no such format."""
+        if fault := self._use_fault(use):
+            raise ValueError(f"{where}: use: {fault}")
         if use == "keep":
             return None
-        if use == "default" and len(self.formats) == 1:
-            return next(iter(self.formats))
-        if use in self.formats:
-            return use
+        return next(iter(self.formats)) if use == "default" else use
+
+    def _use_fault(self, use: str) -> str | None:
         known = ", ".join(self.formats)
-        if use == "default":
-            raise ValueError(f"{where}: use: default needs a scheme with one format; this one has {known}")
-        raise ValueError(f"{where}: use: {use} names no format of this scheme; it has {known}, and keep")
+        if use == "default" and len(self.formats) > 1:
+            return f"default needs a scheme with one format; this one has {known}"
+        if use not in ("keep", "default", *self.formats):
+            return f"{use} names no format of this scheme; it has {known}, and keep"
+        return None
 
     @property
     def digest(self) -> str:
@@ -181,3 +196,10 @@ class Scheme(StrictModel):
         content = self.model_dump(mode="json", exclude_defaults=True, exclude=set(_REMARKS))
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _shadowed(rules: Mapping[int, Rule]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """The rules of a scheme's own that others of its own shadow; what named policies take is not known yet."""
+    positions = list(rules)
+    for index, fault in shadow_faults(list(rules.values()), [f"policy.{position}" for position in positions]):
+        yield ("policy", positions[index]), fault

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from schemegen.architectures.base import PROTECTED_ROLES, Part, Role, TensorInfo
-from schemegen.policy import Policy
+from schemegen.architectures.base import PROTECTED_ROLES, ExpertLayout, Part, Role, TensorInfo
 from schemegen.rule import Rule, layer_spans
 
 
@@ -60,6 +59,33 @@ def test_a_rule_selects_what_every_field_matches(fields: dict[str, Any], tensor:
     assert rule(**fields).matches(tensor, 8) is matches
 
 
+@pytest.mark.parametrize(
+    ("projection", "kept", "quantized"),
+    [("gate", True, False), ("down", False, False), (["up", "down"], True, False), (["up", "gate"], True, True)],
+)
+def test_a_stack_is_kept_for_one_projection_and_quantized_for_all(projection: Any, kept: bool, quantized: bool) -> None:
+    layout = ExpertLayout(("gate", "up"), rows=len, columns=len, experts=len)
+    stack = info(Role.ROUTED_EXPERT, projection=None, experts=layout)
+    assert rule(projection=projection, use="keep").matches(stack, 8) is kept
+    assert rule(projection=projection).matches(stack, 8) is quantized
+
+
+@pytest.mark.parametrize(
+    ("fields", "reached"),
+    [
+        ({"role": "attention"}, {"text", "mtp", "vision", "audio"}),
+        ({}, {"text", "mtp"}),
+        ({"use": "keep"}, {"text", "mtp", "vision", "audio"}),
+        ({"layers": "0"}, {"text"}),
+        ({"layers": "0", "part": "mtp"}, {"mtp"}),
+        ({"layers": "0", "part": "vision"}, set()),
+        ({"role": ["mlp", "norm"]}, set()),
+    ],
+)
+def test_the_parts_in_which_a_rule_reaches_attention(fields: dict[str, Any], reached: set[str]) -> None:
+    assert {part for part in Part if rule(**fields).reaches(Role.ATTENTION, part)} == reached
+
+
 @pytest.mark.parametrize("role", sorted(PROTECTED_ROLES))
 def test_protected_roles_are_reached_only_by_name(role: Role) -> None:
     assert not rule(role="*").matches(info(role), 8)
@@ -94,25 +120,6 @@ def test_keeping_needs_no_permission() -> None:
 def test_a_faulty_rule_says_what_is_wrong(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         rule(**fields)
-
-
-def test_a_policy_needs_a_rule() -> None:
-    with pytest.raises(ValidationError, match="rules"):
-        Policy.model_validate({"schema_version": 1, "name": "none", "summary": "s", "rules": []})
-
-
-@pytest.mark.parametrize(
-    "summary", ["", "a\nb", "a\tb", "a\x1b[31m", "a\x7f", "a\x85b", "a\u2028b", "\ud800", "x" * 301]
-)
-def test_a_summary_is_one_line(summary: str) -> None:
-    with pytest.raises(ValidationError, match="summary"):
-        Policy.model_validate({"schema_version": 1, "name": "a", "summary": summary, "rules": [{"use": "keep"}]})
-
-
-def test_a_summary_may_be_in_any_language() -> None:
-    text = "Experten in vier Bit, 専門家だけ 🙂"
-    policy = {"schema_version": 1, "name": "a", "summary": text, "rules": [{"use": "keep"}]}
-    assert Policy.model_validate(policy).summary == text
 
 
 def test_a_wrong_value_is_quoted_in_short() -> None:

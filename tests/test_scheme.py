@@ -97,6 +97,61 @@ def test_a_faulty_scheme_says_what_is_wrong(changes: dict[str, Any], message: st
         scheme(**changes)
 
 
+def test_all_faults_of_a_policy_are_told_at_once_with_their_places() -> None:
+    rules: list[Any] = [
+        {"role": "mlp", "use": "int8"},
+        {"role": "attention", "use": "int4"},
+        "keep-mtp",
+        {"role": "attention", "use": "keep"},
+        {"part": "text", "use": "default"},
+    ]
+    with pytest.raises(ValidationError) as caught:
+        scheme(formats={"int4": INT4, "keep": INT4}, policy=rules)
+    assert [(fault["loc"], fault["msg"]) for fault in caught.value.errors()] == [
+        (("formats", "keep"), "the names keep and default are taken; choose another"),
+        (("policy", 0, "rule", "use"), "int8 names no format of this scheme; it has int4, keep, and keep"),
+        (("policy", 4, "rule", "use"), "default needs a scheme with one format; this one has int4, keep"),
+        (("policy", 3), "never decides: policy.1 takes all that it selects; move it up or take it out"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        (
+            [{"use": "int4"}, "x", {"role": "mlp", "part": "text", "use": "int4"}],
+            "policy.2: never decides: policy.0 takes",
+        ),
+        ([{"use": "int4"}, {"part": "mtp", "use": "keep"}], "policy.1: keeps nothing: policy.0 takes"),
+        (
+            [
+                {"role": "mlp", "use": "keep"},
+                {"role": "router", "use": "keep"},
+                "x",
+                {"role": ["mlp", "router"], "use": "keep"},
+            ],
+            "policy.3: never decides: policy.0 and policy.1 take",
+        ),
+    ],
+)
+def test_a_rule_that_the_schemes_own_rules_shadow_is_refused(policy: list[Any], message: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        scheme(policy=policy)
+    (fault,) = caught.value.errors()
+    assert f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}".startswith(message)
+
+
+def test_what_named_policies_take_is_not_known_when_a_scheme_is_read() -> None:
+    assert len(scheme(policy=["all-linear", {"role": "attention", "part": "text", "use": "keep"}]).policy) == 2
+
+
+@pytest.mark.parametrize(("use", "name"), [("keep", None), ("default", "int4"), ("int4", "int4")])
+def test_the_format_that_a_rule_uses(use: str, name: str | None) -> None:
+    assert scheme().format_name(use, "x[0]") == name
+    with pytest.raises(ValueError, match=r"^x\[0\]: use: int8 names no format of this scheme; it has int4, and keep$"):
+        scheme().format_name("int8", "x[0]")
+
+
 def test_a_scheme_survives_json_and_its_digest_follows_content() -> None:
     first = scheme(policy=["keep-mtp", {"role": ["routed_expert"], "layers": "0-2,-1", "use": "int4"}])
     again = Scheme.model_validate(first.model_dump(mode="json"))

@@ -20,7 +20,7 @@ from schemegen.planner import Plan
 from schemegen.scheme import Format
 
 #: Built unquantized by vLLM or by SGLang, whatever the config says.
-_UNQUANTIZED_IN_ENGINES: Final = frozenset(
+UNQUANTIZED_ROLES: Final = frozenset(
     {Role.ROUTER, Role.SHARED_EXPERT_GATE, Role.MIXER_GATE, Role.FUSION, Role.EMBEDDING, Role.NORM, Role.STATE}
 )
 #: What a block says whatever the plan.
@@ -49,8 +49,8 @@ def check_declaration(plan: Plan, architecture: Architecture) -> tuple[Module, .
 
 def _checked(plan: Plan, architecture: Architecture) -> tuple[tuple[Module, ...], Targets, list[str]]:
     """Modules, `targets` and `ignore`, each module found again by both."""
-    _check_roles(plan)
     modules = engine_modules(plan, architecture)
+    _check_roles(plan)
     ignore = ignore_list(modules, architecture.part_ignores)
     check_ignore(modules, ignore)
     targets = targets_of(modules, formats_in_order(plan))
@@ -124,7 +124,7 @@ def _names(value: object) -> list[object]:
 
 def _check_roles(plan: Plan) -> None:
     for tensor in plan.tensors:
-        if tensor.format is not None and tensor.role in _UNQUANTIZED_IN_ENGINES:
+        if tensor.format is not None and tensor.role in UNQUANTIZED_ROLES:
             raise UnsupportedError(
                 f"rule {tensor.rule} quantizes {tensor.name}, but engines build a {tensor.role} unquantized; keep it"
             )

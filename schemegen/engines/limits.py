@@ -65,13 +65,17 @@ def _answers(use: Use, rules: Rules) -> dict[str, str]:
     return {engine: _ALSO.join(reasons) for engine, reasons in found.items() if reasons}
 
 
-def _use_notes(name: str, use: Use) -> Iterator[str]:
+def unserved(use: Use) -> str | None:
+    """Why no engine at all takes a format in this use, or None where one does."""
     refused = refusals(use)
     told = [f"{engine} {VERSIONS[engine]} {why}" for engine, why in (refused | _undeclared(use, refused)).items()]
-    if len(told) == len(VERSIONS):
-        reasons = "; ".join(told)
+    return "; ".join(told) if len(told) == len(VERSIONS) else None
+
+
+def _use_notes(name: str, use: Use) -> Iterator[str]:
+    if reasons := unserved(use):
         raise UnsupportedError(f"no engine takes {use.kind} in format {name!r}: {reasons}; take another format")
-    notes = refused | remarks(use)
+    notes = refusals(use) | remarks(use)
     yield from (f"{use.kind} in format {name!r}: {engine} {VERSIONS[engine]} {why}" for engine, why in notes.items())
 
 

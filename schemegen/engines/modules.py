@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from schemegen.architectures.base import Architecture, Part, Role
+from schemegen.architectures.base import PROTECTED_ROLES, Architecture, Part, Role
 from schemegen.errors import PlanError
 from schemegen.planner import Plan, PlannedTensor
 
@@ -62,7 +62,11 @@ def first_expert(name: str) -> str:
 def engine_modules(plan: Plan, architecture: Architecture) -> tuple[Module, ...]:
     """Every module that engines look up, each once; PlanError where one of their layers would mix formats."""
     found = {(module.name, module.format): module for module in _modules(plan, architecture)}
-    _check_scopes(found.values())
+    formats: dict[str, set[str | None]] = {}
+    for module in found.values():
+        formats.setdefault(module.scope, set()).add(module.format)
+    if mixed := [scope for scope, used in formats.items() if len(used) > 1]:
+        raise _split(mixed, plan, architecture)
     return tuple(found.values())
 
 
@@ -103,22 +107,35 @@ def _expert_modules(names: Iterable[str], module: Callable[[str, str], Module]) 
     return [module(name, container) for name in (*names, container)]
 
 
-def _check_scopes(modules: Iterable[Module]) -> None:
-    scopes: dict[str, list[Module]] = {}
-    for module in modules:
-        scopes.setdefault(module.scope, []).append(module)
-    mixed = [scope for scope, found in scopes.items() if len({module.format for module in found}) > 1]
-    if mixed:
-        more = f" and {len(mixed) - 1} more" if len(mixed) > 1 else ""
-        raise PlanError(
-            f"engines build {mixed[0]}{more} as one layer, in one format, but the policy splits it: "
-            f"{_fates(mixed[0], scopes[mixed[0]])}; give all its matrices one format, or keep them all"
-        )
+def _split(mixed: Sequence[str], plan: Plan, architecture: Architecture) -> PlanError:
+    """The error that names the matrices of the first layer that a policy splits, with what becomes of each."""
+    members = _members(mixed[0], plan, architecture)
+    more = f" and {len(mixed) - 1} more" if len(mixed) > 1 else ""
+    one_format = "" if members[0].role in PROTECTED_ROLES else "give all its matrices one format, or "
+    return PlanError(
+        f"engines build {mixed[0]}{more} as one layer, in one format, but the policy splits it: "
+        f"{_fates(mixed[0], members)}; {one_format}keep them all"
+    )
 
 
-def _fates(scope: str, modules: Iterable[Module]) -> str:
-    """The matrices of a layer with what becomes of each, such as `q_proj int4, k_proj kept`."""
+def _members(scope: str, plan: Plan, architecture: Architecture) -> list[PlannedTensor]:
+    """The tensors of a layer as they are stored."""
+    return [
+        tensor
+        for tensor in filter(_may_be_linear, plan.tensors)
+        if any(module.scope == scope for module in _modules_of(tensor, architecture, plan.layer_of))
+    ]
+
+
+def _fates(scope: str, members: Sequence[PlannedTensor]) -> str:
+    """What becomes of the matrices, one of each fate at least, such as `q_proj int4, k_proj kept`."""
+    of_each = {tensor.format: tensor for tensor in reversed(members)}.values()
+    named = list(dict.fromkeys(tensor.name for tensor in (*of_each, *members)))[:_NAMED]
     parent = scope.rpartition(".")[0]
-    matrices = [module for module in modules if module.name != scope]
-    told = [f"{module.name.removeprefix(f'{parent}.')} {module.format or 'kept'}" for module in matrices]
-    return ", ".join(told[:_NAMED]) + (f" and {len(told) - _NAMED} more" if len(told) > _NAMED else "")
+    told = [
+        f"{tensor.name.removeprefix(f'{parent}.').removesuffix('.weight')} {tensor.format or 'kept'}"
+        for tensor in members
+        if tensor.name in named
+    ]
+    more = len(members) - len(told)
+    return ", ".join(told) + (f" and {more} more" if more else "")

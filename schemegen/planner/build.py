@@ -9,9 +9,10 @@ from schemegen.architectures.base import Architecture
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.formats import Piece, pieces
 from schemegen.planner import checks
-from schemegen.planner.decide import Decision, decide, matrices
+from schemegen.planner.decide import Decision, decide, depths_of, matrices
 from schemegen.planner.layout import Block, lay_out
 from schemegen.planner.model import Plan
+from schemegen.planner.outcome import Outcome
 from schemegen.planner.rules import ResolvedRule
 from schemegen.planner.tensors import Action, Output, PlannedTensor, Source
 from schemegen.scheme import Scheme
@@ -22,11 +23,13 @@ def make_plan(
 ) -> Plan:
     """Plan every tensor from headers alone. PlanError lists every shape, dtype and layer that does not fit."""
     infos = checks.identified(architecture, checkpoint)
-    decisions = decide(architecture, checkpoint, infos, rules)
-    checks.check_formats(scheme, decisions)
-    tensors = tuple(_planned(scheme, decisions))
+    depths = depths_of(architecture, checkpoint, infos)
+    outcome = Outcome(scheme, rules, decide(checkpoint, infos, depths, rules), depths)
+    checks.check_formats(scheme, outcome.decisions)
+    outcome.check()
+    tensors = tuple(_planned(scheme, outcome.decisions))
     checks.check_outputs(tensors)
-    notes = tuple(checks.notes(architecture, checkpoint, rules, decisions))
+    notes = (*outcome.notes(), *checks.notes(architecture, checkpoint, depths.keys()))
     files = tuple(shard.name for shard in checkpoint.shards)
     plan = Plan(
         checkpoint.model_id,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 
 from schemegen.architectures.base import Architecture, Part, TensorInfo
@@ -13,7 +13,6 @@ from schemegen.formats import Shared, refuses, shared_of
 from schemegen.planner.complete import expert_faults, layer_faults, name_faults
 from schemegen.planner.decide import Decision, matrices
 from schemegen.planner.model import Plan
-from schemegen.planner.rules import ResolvedRule
 from schemegen.planner.tensors import PlannedTensor
 from schemegen.scheme import Scheme
 
@@ -34,25 +33,19 @@ def identified(architecture: Architecture, checkpoint: Checkpoint) -> list[Tenso
 
 
 def check_formats(scheme: Scheme, decisions: Iterable[Decision]) -> None:
-    """Every matrix to quantize fits its format; something is quantized at all."""
+    """Every matrix to quantize fits its format."""
 
     @cache
     def fault(name: str, dtype: str, rows: int, columns: int) -> str | None:
         return refuses(scheme.formats[name], dtype, rows, columns)
 
     faults = []
-    quantized = 0
     for decision in decisions:
         if decision.format is not None:
-            quantized += 1
             _, rows, columns = matrices(decision.header, decision.info)
             if reason := fault(decision.format, decision.header.dtype, rows, columns):
                 faults.append(f"{decision.header.name}: {reason}")
     _refuse(faults, f"scheme {scheme.name} does not fit this model")
-    if not quantized:
-        raise PlanError(
-            f"scheme {scheme.name} quantizes nothing in this model; its rules match no tensor that may be quantized"
-        )
 
 
 def check_outputs(tensors: Iterable[PlannedTensor]) -> None:
@@ -81,18 +74,8 @@ def check_layers(plan: Plan) -> None:
     _refuse(faults, "engines fuse matrices of different dtypes; keep them with a policy")
 
 
-def notes(
-    architecture: Architecture,
-    checkpoint: Checkpoint,
-    rules: Iterable[ResolvedRule],
-    decisions: Sequence[Decision],
-) -> Iterator[str]:
-    """What a user should know although the plan holds."""
-    used = {decision.rule for decision in decisions}
-    for resolved in rules:
-        if resolved.label not in used:
-            yield f"rule {resolved.label} decides no tensor of this model"
-    parts = {decision.info.part for decision in decisions}
+def notes(architecture: Architecture, checkpoint: Checkpoint, parts: Collection[Part]) -> Iterator[str]:
+    """What a user should know of the checkpoint, which has these parts."""
     if Part.MTP not in parts and architecture.depth(checkpoint.config, Part.MTP):
         yield "config.json promises an MTP block that the index does not hold; speculative decoding will not work"
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from schemegen.architectures.base import Architecture, TensorInfo
+from schemegen.architectures.base import Architecture, Part, TensorInfo
 from schemegen.checkpoint.model import Checkpoint, TensorHeader
 from schemegen.planner.rules import ResolvedRule
 
 KEPT_BY_DEFAULT: Final = "no rule"
+Depths = Mapping[Part, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +24,15 @@ class Decision:
     format: str | None
 
 
+def depths_of(architecture: Architecture, checkpoint: Checkpoint, infos: Iterable[TensorInfo]) -> Depths:
+    """The number of layers that the config promises in each part that is there."""
+    return {part: architecture.depth(checkpoint.config, part) for part in {info.part for info in infos}}
+
+
 def decide(
-    architecture: Architecture, checkpoint: Checkpoint, infos: Sequence[TensorInfo], rules: Sequence[ResolvedRule]
+    checkpoint: Checkpoint, infos: Sequence[TensorInfo], depths: Depths, rules: Sequence[ResolvedRule]
 ) -> list[Decision]:
     """A decision for every tensor, in checkpoint order."""
-    depths = {part: architecture.depth(checkpoint.config, part) for part in {info.part for info in infos}}
     return [
         Decision(header, info, *_first_match(header, info, depths[info.part], rules))
         for header, info in zip(checkpoint.tensors, infos, strict=True)
@@ -38,9 +43,14 @@ def _first_match(
     header: TensorHeader, info: TensorInfo, depth: int, rules: Sequence[ResolvedRule]
 ) -> tuple[str, str | None]:
     for resolved in rules:
-        if (resolved.format is None or is_matrix(header, info)) and resolved.rule.matches(info, depth):
+        if selects(resolved, header, info, depth):
             return resolved.label, resolved.format
     return KEPT_BY_DEFAULT, None
+
+
+def selects(resolved: ResolvedRule, header: TensorHeader, info: TensorInfo, depth: int) -> bool:
+    """Whether the rule would decide the tensor, had none before it; `depth` is the number of layers in its part."""
+    return (resolved.format is None or is_matrix(header, info)) and resolved.rule.matches(info, depth)
 
 
 def is_matrix(header: TensorHeader, info: TensorInfo) -> bool:

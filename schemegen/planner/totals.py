@@ -23,6 +23,11 @@ class RoleTotals(NamedTuple):
     bytes_in: int
     bytes_out: int
 
+    @property
+    def bits_per_weight(self) -> float | None:
+        """Bits stored for each number of the source; None where there is none."""
+        return bits_per_weight(self.bytes_out, self.parameters)
+
 
 class Totals(NamedTuple):
     """Sums over the plan; bytes are those of tensors, without file headers."""
@@ -32,6 +37,21 @@ class Totals(NamedTuple):
     bytes_in: int
     bytes_out: int
     by_role: tuple[RoleTotals, ...]
+
+    @property
+    def parameters(self) -> int:
+        """Numbers that the source holds."""
+        return sum(row.parameters for row in self.by_role)
+
+    @property
+    def bits_per_weight(self) -> float | None:
+        """Bits stored for each number of the source; None where there is none."""
+        return bits_per_weight(self.bytes_out, self.parameters)
+
+
+def bits_per_weight(nbytes: int, numbers: int) -> float | None:
+    """Bits of what is stored for each of so many numbers; None where there is none."""
+    return 8 * nbytes / numbers if numbers else None
 
 
 def totals_of(tensors: Iterable[PlannedTensor]) -> Totals:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import schemegen
 from schemegen.architectures.qwen3_5_moe import QWEN3_5_MOE
 from schemegen.engines import engine_modules, first_expert, spellings
 from schemegen.planner import Plan
 
 MakePlan = Callable[..., Plan]
+ATTENTION = "model.language_model.layers.3.self_attn"
+LINEAR = "model.language_model.layers.0.linear_attn"
+MLP = "model.language_model.layers.0.mlp"
 
 
 @pytest.mark.parametrize(
@@ -70,3 +77,77 @@ def test_experts_stand_for_their_container_and_layers_for_what_they_are_fused_in
     assert modules["mtp.layers.0.self_attn.qkv_proj"].format is None
     assert "model.language_model.embed_tokens" not in modules
     assert "model.language_model.layers.0.linear_attn.conv1d" not in modules
+
+
+#: Layers that engines build from several matrices: rules that split one, its name, and what becomes of its matrices.
+SPLITS = [
+    (
+        "fused",
+        {"role": "attention", "part": "text", "projection": "q", "use": "default"},
+        f"{ATTENTION}.qkv_proj",
+        "k_proj kept, q_proj int4, v_proj kept; give all its matrices one format, or keep them all",
+    ),
+    (
+        "fused",
+        {"role": "shared_expert", "part": "text", "layers": "0", "projection": "gate", "use": "default"},
+        f"{MLP}.shared_expert.gate_up_proj",
+        "gate_proj int4, up_proj kept; give all its matrices one format, or keep them all",
+    ),
+    (
+        "fused",
+        {"role": "linear_attention", "layers": "0", "projection": "qkv", "use": "default"},
+        f"{LINEAR}.in_proj_qkvz",
+        "in_proj_qkv int4, in_proj_z kept; give all its matrices one format, or keep them all",
+    ),
+    (
+        "fused",
+        {"role": "mixer_gate", "layers": "0", "projection": "b", "use": "default"},
+        f"{LINEAR}.in_proj_ba",
+        "in_proj_a kept, in_proj_b int4; keep them all",
+    ),
+    (
+        "fused",
+        {"name": r"re:.*language_model\.layers\.0\.mlp\.experts\.down_proj", "use": "keep"},
+        f"{MLP}.experts",
+        "experts.down_proj kept, experts.gate_up_proj int4; give all its matrices one format, or keep them all",
+    ),
+    (
+        "fused",
+        {"role": "routed_expert", "part": "text", "layers": "0", "projection": "up", "use": "keep"},
+        f"{MLP}.experts",
+        "experts.down_proj int4, experts.gate_up_proj kept; give all its matrices one format, or keep them all",
+    ),
+    (
+        "separate",
+        {"name": r"re:.*language_model\.layers\.0\.mlp\.experts\.2\.", "use": "keep"},
+        f"{MLP}.experts",
+        "experts.0.down_proj int4, experts.0.gate_proj int4, experts.0.up_proj int4, experts.2.down_proj kept "
+        "and 20 more; give all its matrices one format, or keep them all",
+    ),
+    (
+        "separate",
+        {"role": "routed_expert", "part": "text", "layers": "0", "projection": "up", "use": "keep"},
+        f"{MLP}.experts",
+        "experts.0.down_proj int4, experts.0.gate_proj int4, experts.0.up_proj kept, experts.1.down_proj int4 "
+        "and 20 more; give all its matrices one format, or keep them all",
+    ),
+]
+
+
+@pytest.mark.parametrize(("experts", "rule", "layer", "fates"), SPLITS)
+def test_a_policy_file_that_splits_a_layer_is_refused_with_its_matrices(
+    sample_of: Callable[..., Path], tmp_path: Path, experts: str, rule: dict[str, str], layer: str, fates: str
+) -> None:
+    policy = {"schema_version": 1, "name": "odd", "summary": "it splits a layer", "rules": [rule]}
+    path = tmp_path / "odd.yaml"
+    path.write_text(json.dumps(policy))
+    told = re.escape(f"engines build {layer} as one layer, in one format, but the policy splits it: {fates}")
+    with pytest.raises(schemegen.PlanError, match=f"^{told}$"):
+        schemegen.plan("kimi-k2-int4", sample_of(experts, experts), policies=[path])
+
+
+def test_of_many_matrices_each_fate_has_one(mixed_plan: MakePlan) -> None:
+    last = {"name": r"re:.*language_model\.layers\.0\.mlp\.experts\.7\.up_proj", "use": "int8"}
+    plan = mixed_plan(last, {"role": "routed_expert", "use": "int4"}, experts="separate")
+    with pytest.raises(schemegen.PlanError, match=r"experts\.7\.up_proj int8 and 20 more; give"):
+        engine_modules(plan, QWEN3_5_MOE)

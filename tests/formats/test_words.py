@@ -112,7 +112,7 @@ def test_observers_that_are_known_are_explained() -> None:
 def test_reading_order_is_one_format_first_few_bits_first_integers_first_numbers_by_size() -> None:
     def scheme(name: str, *formats: dict[str, Any]) -> Scheme:
         named = {f"f{position}": given for position, given in enumerate(formats)}
-        rules = [{"role": "mlp", "use": use} for use in named]
+        rules = [{"role": "mlp", "layers": str(layer), "use": use} for layer, use in enumerate(named)]
         return Scheme.model_validate(
             {"schema_version": 1, "name": name, "summary": "s", "formats": named, "policy": rules}
         )

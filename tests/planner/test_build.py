@@ -61,6 +61,18 @@ def test_both_layouts_become_the_same_tensors(headers_only: HeadersOnly, toy: Te
     assert stored(fused) == stored(alone)
 
 
+def test_projections_mean_the_same_in_both_layouts(
+    headers_only: HeadersOnly, toy: Tensors, one_by_one: Tensors
+) -> None:
+    fused = headers_only({name: toy[name] for name in toy if name.startswith(TEXT + "mlp.experts")})
+    for projections, kept in ((["gate", "up", "down"], set()), (["gate", "up"], {"down"}), (["down"], {"gate", "up"})):
+        scheme = with_rules({"role": "routed_expert", "projection": projections, "use": "int4"})
+        plans = [planned(checkpoint, scheme=scheme) for checkpoint in (fused, headers_only(one_by_one))]
+        stored = [{o.name for t in plan.tensors for o in t.outputs if t.format is not None} for plan in plans]
+        assert stored[0] == stored[1]
+        assert len(stored[0]) == 2 * 3 * (3 - len(kept))
+
+
 def test_kept_tensors_stay_as_they_are(headers_only: HeadersOnly, toy: Tensors) -> None:
     for tensor in planned(headers_only(toy)).tensors:
         if tensor.action is Action.COPY:

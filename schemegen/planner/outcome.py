@@ -1,0 +1,117 @@
+"""What the rules came to in this model: rules and formats that reach nothing, what was kept against a scheme's aim."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from schemegen.architectures.base import Part, Role
+from schemegen.errors import PlanError
+from schemegen.planner.decide import KEPT_BY_DEFAULT, Decision, Depths, selects
+from schemegen.planner.rules import ResolvedRule
+from schemegen.rule import layer_spans
+from schemegen.scheme import Scheme
+from schemegen.shadows import listed
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The decisions over a model's tensors under the rules of a run, and the number of layers in each part."""
+
+    scheme: Scheme
+    rules: Sequence[ResolvedRule]
+    decisions: Sequence[Decision]
+    depths: Depths
+
+    def check(self) -> None:
+        """PlanError where nothing is quantized, or no routed expert although rules that quantize name them."""
+        name = self.scheme.name
+        if all(decision.format is None for decision in self.decisions):
+            raise PlanError(f"scheme {name} quantizes nothing in this model; {self._why_nothing()}")
+        experts = [decision for decision in self.decisions if decision.info.role is Role.ROUTED_EXPERT]
+        naming = [rule for rule in self.rules if _names_experts(rule, {expert.info.part for expert in experts})]
+        if naming and all(expert.format is None for expert in experts):
+            named = listed([rule.label for rule in naming])
+            why = self._why_kept(naming, experts)
+            raise PlanError(
+                f"scheme {name} leaves all routed experts as shipped, though {named} would quantize some; "
+                f"{why}, or take a scheme that names no routed experts"
+            )
+
+    def notes(self) -> Iterator[str]:
+        """Rules that decide nothing, with the reason, policies that come too late, and formats that nothing gets."""
+        deciding = {decision.rule for decision in self.decisions}
+        for resolved in self.rules:
+            if resolved.label not in deciding:
+                yield f"rule {resolved.label} {self._why_idle(resolved)}"
+            elif resolved.format is None:
+                yield from self._too_late(resolved)
+        used = {decision.format for decision in self.decisions}
+        yield from (f"no tensor of this model gets format {name}" for name in self.scheme.formats if name not in used)
+
+    def _selected(self, rules: Collection[ResolvedRule], decisions: Iterable[Decision]) -> list[Decision]:
+        """The decisions on tensors that any of the rules selects, whichever rule decided."""
+        return [
+            decision
+            for decision in decisions
+            if any(selects(rule, decision.header, decision.info, self.depths[decision.info.part]) for rule in rules)
+        ]
+
+    def _why_idle(self, resolved: ResolvedRule) -> str:
+        selected = self._selected([resolved], self.decisions)
+        if not selected:
+            return f"matches no tensor of this model{self._out_of_range(resolved)}"
+        takers = _deciding(selected)
+        verb = "takes" if len(takers) == 1 else "take"
+        return f"decides no tensor of this model: {listed(takers)} {verb} {_all(selected)} that it matches first"
+
+    def _too_late(self, keeping: ResolvedRule) -> Iterator[str]:
+        """What another policy quantizes before a policy that would keep it is asked: its order is easily mistaken."""
+        others = {rule.label for rule in self.rules if rule.source != keeping.source and rule.format is not None}
+        if keeping.source == self.scheme.name:
+            return
+        taken = self._selected([keeping], [decision for decision in self.decisions if decision.rule in others])
+        if taken:
+            takers = listed(_deciding(taken))
+            yield f"rule {keeping.label} would keep {len(taken):,} tensors that {takers} quantizes; put it in front"
+
+    def _out_of_range(self, resolved: ResolvedRule) -> str:
+        layers, part = resolved.rule.layers, resolved.rule.part or Part.TEXT
+        depth = self.depths.get(part)
+        if layers is None or depth is None:
+            return ""
+        if any(max(first, 0) <= min(last, depth - 1) for first, last in layer_spans(layers, depth)):
+            return ""
+        return f': layers "{layers}" names none of the {depth} in part {part}'
+
+    def _why_nothing(self) -> str:
+        wanting = [rule for rule in self.rules if rule.format is not None]
+        if not self._selected(wanting, self.decisions):
+            return "its rules match no tensor that may be quantized; `schemegen inspect` lists a model's roles"
+        return self._why_kept(wanting, self.decisions)
+
+    def _why_kept(self, wanting: Sequence[ResolvedRule], decisions: Iterable[Decision]) -> str:
+        """Which rules kept what others would have quantized, and what to do: "a[0] keeps them; leave it out"."""
+        selected = self._selected(wanting, decisions)
+        if not selected:
+            return "its layers, projection or name match none of them: correct the rule"
+        takers = _deciding(selected)
+        verb, them = ("keeps", "it") if len(takers) == 1 else ("keep", "one of them")
+        wanted = listed([rule.label for rule in wanting if self._selected([rule], selected)])
+        return f"{listed(takers)} {verb} {_all(selected)} that {wanted} would quantize: leave {them} out"
+
+
+def _names_experts(resolved: ResolvedRule, parts: Iterable[Part]) -> bool:
+    """Whether a rule that quantizes names routed experts outright, in one of the parts that have some."""
+    rule = resolved.rule
+    named = rule.roles is not None and Role.ROUTED_EXPERT in rule.roles
+    return named and resolved.format is not None and any(rule.part in (None, part) for part in parts)
+
+
+def _all(decisions: Sequence[Decision]) -> str:
+    return "the one tensor" if len(decisions) == 1 else f"all {len(decisions):,} tensors"
+
+
+def _deciding(decisions: Iterable[Decision]) -> list[str]:
+    """The labels of the rules that decided, each once."""
+    return list(dict.fromkeys(decision.rule for decision in decisions if decision.rule != KEPT_BY_DEFAULT))
