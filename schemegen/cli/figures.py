@@ -28,6 +28,11 @@ def change(before: int, after: int) -> str:
     return f"{words}, {before / after:.2f} times smaller" if 0 < after < before else words
 
 
+def bits(value: float | None) -> str:
+    """Bits for each weight: "4.50"; nothing where there is no weight."""
+    return "" if value is None else f"{value:.2f}"
+
+
 def rate(nbytes: float, seconds: float) -> str:
     """Bytes per second: "1.61 GB/s"; nothing where no time has passed."""
     return f"{size(nbytes / seconds)}/s" if seconds > 0 else ""

@@ -33,3 +33,9 @@ policies = click.option(
     metavar="NAME|FILE",
     help="Put this policy's rules in front of the scheme's; may be given more than once.",
 )
+explain = click.option(
+    "--explain",
+    callback=given,
+    metavar="GLOB",
+    help="Tell of the tensors that GLOB matches what each becomes and which rule decides.",
+)

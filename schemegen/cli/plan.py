@@ -10,7 +10,7 @@ from schemegen.cli import figures, options, render
 from schemegen.cli.verbs import Verb
 
 if TYPE_CHECKING:
-    from schemegen.planner import Plan
+    from schemegen.planner import Plan, RoleTotals, Totals
 
 _HEAD = (
     "part",
@@ -32,17 +32,35 @@ _NUMBERS = ("tensors", "stored", "parameters", "before", "after", "bits/weight")
 @options.model
 @options.revision
 @options.policies
+@options.explain
 @options.as_json
-def command(scheme: str, model: str, revision: str | None, policies: tuple[str, ...], as_json: bool) -> None:
+def command(
+    scheme: str, model: str, revision: str | None, policies: tuple[str, ...], explain: str | None, as_json: bool
+) -> None:
     """Show what SCHEME makes of every tensor of MODEL, from headers alone.
 
     No weight is read, and of a Hub id no more than headers fetched. --json gives every tensor with its rule, outputs
-    and file offsets.
+    and file offsets; with --explain those that GLOB matches, each with the reason. In a GLOB * stands for anything;
+    it is held against the names of tensors and of what would be stored of them.
     """
     from schemegen import api
 
     plan = api.plan(scheme, model, policies=policies, revision=revision)
-    render.text(plan.to_json()) if as_json else render.text(*_lines(plan))
+    if explain is not None:
+        _explain(plan, explain, as_json)
+    else:
+        render.text(plan.to_json()) if as_json else render.text(*_lines(plan))
+
+
+def _explain(plan: Plan, glob: str, as_json: bool) -> None:
+    from schemegen.cli import explained
+    from schemegen.planner.explanation import explain
+
+    told = explain(plan, glob)
+    if as_json:
+        render.data({"explain": glob, "tensors": [explanation.to_dict() for explanation in told]})
+    else:
+        render.text(*explained.lines(told, plan.files))
 
 
 def _lines(plan: Plan) -> list[str]:
@@ -65,25 +83,24 @@ def _lines(plan: Plan) -> list[str]:
         ("size", figures.change(totals.bytes_in, totals.bytes_out)),
         ("note", plan.notes),
     ]
-    return [*head, "", *render.table(_HEAD, _rows(plan), _NUMBERS), "", *render.fields(tail)]
+    return [*head, "", *render.table(_HEAD, _rows(plan), _NUMBERS, _total(totals)), "", *render.fields(tail)]
 
 
 def _rows(plan: Plan) -> list[list[str]]:
     return [
-        [
-            row.part,
-            row.role,
-            row.format or "kept",
-            figures.count(row.tensors_in),
-            figures.count(row.tensors_out),
-            figures.count(row.parameters),
-            figures.size(row.bytes_in),
-            figures.size(row.bytes_out),
-            f"{8 * row.bytes_out / row.parameters:.2f}" if row.parameters else "",
-            ", ".join(rules),
-        ]
+        [row.part, row.role, row.format or "kept", *_sums(row), ", ".join(rules)]
         for row, rules in zip(plan.totals.by_role, _deciding(plan), strict=True)
     ]
+
+
+def _total(totals: Totals) -> list[str]:
+    return ["total", "", "", *_sums(totals), ""]
+
+
+def _sums(row: RoleTotals | Totals) -> list[str]:
+    counts = (row.tensors_in, row.tensors_out, row.parameters)
+    sizes = (row.bytes_in, row.bytes_out)
+    return [*map(figures.count, counts), *map(figures.size, sizes), figures.bits(row.bits_per_weight)]
 
 
 def _deciding(plan: Plan) -> list[list[str]]:

@@ -10,7 +10,8 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
@@ -22,17 +23,30 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
 _NARROWEST: Final = 24
+_RESULTS: Final[ContextVar[TextIO | None]] = ContextVar("results", default=None)
+"""Where results go while stdout is kept for them; None: stdout."""
 
 
 def text(*lines: str) -> None:
     """Lines of a result, on stdout."""
     # Not click.echo: it takes an ASCII stream for a mistake and writes UTF-8 to it.
-    print(*lines, sep="\n", flush=True)
+    print(*lines, sep="\n", flush=True, file=_RESULTS.get())
 
 
 def data(value: Any) -> None:
     """A result as JSON, on stdout; what JSON does not know, such as a path, becomes text."""
     text(json.dumps(value, default=str))
+
+
+@contextlib.contextmanager
+def results_alone() -> Iterator[None]:
+    """Keep stdout for results: what others print meanwhile, such as a guest's backend, goes to stderr."""
+    token = _RESULTS.set(sys.stdout)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _RESULTS.reset(token)
 
 
 def note(line: str) -> None:
@@ -51,22 +65,56 @@ def lose(stream: TextIO) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def fields(pairs: Sequence[tuple[str, str | Sequence[str]]]) -> list[str]:
-    """Labels and values in two columns; several values stand one below another, a label without one is left out."""
+def heading(line: str) -> str:
+    """A line that stands out on a terminal."""
+    shown = escaped(line)
+    return click.style(shown, bold=True) if is_terminal(sys.stdout) and not os.environ.get("NO_COLOR") else shown
+
+
+def escaped(line: str) -> str:
+    """Text on one line: as it is, but for characters that cannot be seen, which would move the cursor or the rest."""
+    return line if line.isprintable() else "".join(map(_escaped, line))
+
+
+def _escaped(character: str) -> str:
+    return character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+
+
+def fields(pairs: Sequence[tuple[str, str | Sequence[str]]], indent: str = "") -> list[str]:
+    """Labels and values in two columns; several values stand one below another, a label without one is left out.
+
+    On a terminal long values wrap between words.
+    """
     width = max((len(label) for label, _ in pairs), default=0)
+    room = _room(len(indent) + width + len(GAP))
     return [
-        f"{'' if position else label:{width}}{GAP}{value}"
+        f"{indent}{'' if position else label:{width}}{GAP}{line}"
         for label, given in pairs
-        for position, value in enumerate([given] if isinstance(given, str) else given)
+        for position, line in enumerate(_lines([given] if isinstance(given, str) else given, room))
     ]
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()) -> list[str]:
-    """Rows in columns under a head; the columns named in `right` hold numbers. The last column wraps on a terminal."""
-    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
+def table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = (), total: Sequence[str] = ()
+) -> list[str]:
+    """Rows in columns under a head; the columns named in `right` hold numbers. The last column wraps on a terminal.
+
+    A row of totals is ruled off from what it sums up.
+    """
+    shown = [[escaped(cell) for cell in row] for row in (*rows, *([total] if total else []))]
+    widths = [max(len(row[column]) for row in [head, *shown]) for column in range(len(head))]
+    if total:
+        columns = zip(head, widths, total, strict=True)
+        shown.insert(-1, ["-" * width if name in right and cell else "" for name, width, cell in columns])
     room = _room(sum(widths[:-1]) + len(GAP) * len(widths[:-1]))
-    body = [_line(part, head, widths, right) for row in rows for part in _wrapped(row, room)]
-    return [_bold(_line(head, head, widths, right)), *body]
+    body = [_line(part, head, widths, right) for row in shown for part in _wrapped(row, room)]
+    return [heading(_line(head, head, widths, right)), *body]
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of words in columns, without a head."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [_line(row, row, widths, ()) for row in rows]
 
 
 def _line(row: Sequence[str], head: Sequence[str], widths: Sequence[int], right: Collection[str]) -> str:
@@ -75,21 +123,28 @@ def _line(row: Sequence[str], head: Sequence[str], widths: Sequence[int], right:
     return GAP.join(padded).rstrip()
 
 
+def _lines(values: Iterable[str], room: int | None) -> Iterator[str]:
+    for value in values:
+        yield from _parts(escaped(value), room, GAP)
+
+
 def _wrapped(row: Sequence[str], room: int | None) -> Iterator[Sequence[str]]:
     """The row and, where its last cell needs more than `room`, rows that hold the rest of it alone."""
-    parts = textwrap.wrap(row[-1], room) if room else []
-    first, *rest = parts or [row[-1]]
+    first, *rest = _parts(row[-1], room)
     yield [*row[:-1], first]
     yield from ([*[""] * (len(row) - 1), part] for part in rest)
+
+
+def _parts(text: str, room: int | None, hang: str = "") -> list[str]:
+    """Text in lines of `room` characters, all but the first behind `hang`; a longer word, as names are, stays whole."""
+    if room is None or len(text) <= room:
+        return [text]
+    return textwrap.wrap(text, room, subsequent_indent=hang, break_long_words=False, break_on_hyphens=False)
 
 
 def _room(taken: int) -> int | None:
     """Characters left of a terminal's line; None without a terminal, where nothing wraps."""
     return max(_NARROWEST, shutil.get_terminal_size().columns - taken) if is_terminal(sys.stdout) else None
-
-
-def _bold(line: str) -> str:
-    return click.style(line, bold=True) if is_terminal(sys.stdout) and not os.environ.get("NO_COLOR") else line
 
 
 def is_terminal(stream: TextIO | None) -> bool:

@@ -64,3 +64,9 @@ def test_counts() -> None:
     assert figures.count(95_427) == "95,427"
     assert figures.plural(1, "shard") == "1 shard"
     assert figures.plural(1_026, "shard") == "1,026 shards"
+
+
+def test_bits() -> None:
+    assert figures.bits(4.502) == "4.50"
+    assert figures.bits(16) == "16.00"
+    assert figures.bits(None) == ""

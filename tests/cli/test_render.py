@@ -166,6 +166,42 @@ def test_on_a_terminal_the_last_column_wraps(monkeypatch: pytest.MonkeyPatch) ->
     ]
 
 
+def test_a_total_is_ruled_off_below_the_numbers() -> None:
+    assert render.table(HEAD, ROWS, ["tensors"], ["total", "1,052", ""]) == [
+        "name    tensors  said of it",
+        "a         1,045  short",
+        "longer        7  a sentence that does not fit into the room that is left",
+        "        -------",
+        "total     1,052",
+    ]
+
+
+def test_on_a_terminal_long_values_wrap_and_names_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "40")
+    name = "model.language_model.layers.0.self_attn.q-proj.weight"
+    assert render.fields([("told", ["a sentence that needs two lines of it", name])], "  ") == [
+        "  told  a sentence that needs two lines",
+        "          of it",
+        f"        {name}",
+    ]
+
+
+def test_what_cannot_be_seen_is_escaped() -> None:
+    odd = "a\x1b[31m\nb\u202e\ud800 é…"
+    shown = r"a\x1b[31m\nb\u202e\ud800 é…"
+    assert render.escaped(odd) == shown
+    assert render.fields([("name", odd)]) == [f"name  {shown}"]
+    assert render.table(["name"], [[odd]]) == ["name", shown]
+    assert render.heading(odd) == shown
+
+
+def test_columns_without_a_head() -> None:
+    assert render.aligned([("a", "I32", ""), ("long", "F8", "2")]) == ["a     I32", "long  F8   2"]
+    assert render.aligned([]) == []
+
+
 def test_on_a_terminal_the_head_is_bold_unless_color_is_unwanted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", Terminal())
     monkeypatch.setenv("TERM", "xterm")
