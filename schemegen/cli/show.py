@@ -1,8 +1,9 @@
-"""`schemegen show NAME`: one scheme, policy, architecture or backend in full."""
+"""`schemegen show`: a scheme, policy, architecture or backend in full, or the scheme of a quantized model."""
 
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 Body = dict[str, Any]
 _FILES: Final = (".yaml", ".yml")
+_WIDTH: Final = 118
+_MAP: Final = "tag:yaml.org,2002:map"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +37,50 @@ class Shown:
 
 
 @click.command("show", cls=Verb)
-@click.argument("name", callback=options.given)
+@click.argument("name", required=False, callback=options.given)
+@click.option(
+    "--from", "model", callback=options.given, metavar="MODEL", help="Print the scheme of this quantized model instead."
+)
+@options.revision
 @options.as_json
-def command(name: str, as_json: bool) -> None:
+def command(name: str | None, model: str | None, revision: str | None, as_json: bool) -> None:
     """Print a scheme, policy, architecture or backend in full.
 
     NAME is one that `schemegen list` knows, or a YAML file. What is printed of a scheme or policy is a file to start
     your own from. Where two kinds share a name, KIND:NAME tells them apart.
+
+    --from MODEL prints the scheme that a quantized model's config describes, told from headers alone: which formats,
+    and which tensors have them. Its comments say what no config tells.
     """
+    if (name is None) == (model is None):
+        raise click.UsageError("give either NAME or --from MODEL")
+    if name is not None and revision is not None:
+        raise click.UsageError("--revision is that of --from MODEL")
+    _show_model(model, revision, as_json) if model is not None else _show_name(str(name), as_json)
+
+
+def _show_model(model: str, revision: str | None, as_json: bool) -> None:
+    from schemegen import api
+
+    found = api.description(model, revision=revision)
+    place = found.model_id if found.revision is None else f"{found.model_id} at {found.revision}"
+    body = _scheme(found.scheme)
+    if as_json:
+        render.data({"kind": "scheme", "from": place, "content": body, "remarks": found.remarks})
+    else:
+        render.text(*_comment(f"scheme from the config of {place}"), *map("\n".join, map(_comment, found.remarks)))
+        render.text(_yaml(body))
+    for note in found.notes:
+        render.note(f"note: {note}")
+
+
+def _comment(line: str) -> list[str]:
+    """The line as YAML comments; what is not printable, a line break too, is escaped."""
+    plain = "".join(character if character.isprintable() else repr(character)[1:-1] for character in line)
+    return textwrap.wrap(plain, _WIDTH, initial_indent="# ", subsequent_indent="#   ", break_on_hyphens=False)
+
+
+def _show_name(name: str, as_json: bool) -> None:
     from schemegen.catalog import load_catalog
 
     catalog = load_catalog()
@@ -92,8 +131,8 @@ def _scheme(scheme: Scheme) -> Body:
     """The scheme as a person would write it."""
     body = scheme.model_dump(mode="json", exclude_unset=True)
     body["formats"] = {name: _short(given) for name, given in body["formats"].items()}
-    if len(scheme.policy) == 1 and isinstance(scheme.policy[0], str):
-        body["policy"] = scheme.policy[0]
+    entries = [entry if isinstance(entry, str) else _rule(entry) for entry in body["policy"]]
+    body["policy"] = entries[0] if len(entries) == 1 and isinstance(entries[0], str) else entries
     return body
 
 
@@ -103,8 +142,18 @@ def _short(given: Body) -> Body:
     return weights if len(given) == 1 and "num_bits" in weights else given
 
 
+class _Line(dict[str, Any]):
+    """What people write on one line."""
+
+
+def _rule(given: Body) -> Body:
+    """A rule as people write it: what it selects, then what that gets."""
+    return _Line({**{name: value for name, value in given.items() if name != "use"}, "use": given["use"]})
+
+
 def _policy(policy: Policy) -> Body:
-    return policy.model_dump(mode="json", exclude_unset=True)
+    body = policy.model_dump(mode="json", exclude_unset=True)
+    return body | {"rules": [_rule(rule) for rule in body["rules"]]}
 
 
 def _architecture(architecture: Architecture) -> Body:
@@ -136,8 +185,14 @@ def _backend(backend: Backend) -> Body:
 def _yaml(body: Body) -> str:
     import yaml
 
+    class Dumper(yaml.SafeDumper):
+        """Knows what stands on one line."""
+
+    Dumper.add_representer(_Line, lambda dumper, line: dumper.represent_mapping(_MAP, line, flow_style=True))
     encoding = getattr(sys.stdout, "encoding", None) or "ascii"
     plain = encoding.lower().replace("-", "") == "utf8"
     # Flow style for the innermost, as people write formats and rules; the width is one that no line reaches.
-    dumped: str = yaml.safe_dump(body, sort_keys=False, default_flow_style=None, width=10_000, allow_unicode=plain)
+    dumped: str = yaml.dump(
+        body, Dumper=Dumper, sort_keys=False, default_flow_style=None, width=10_000, allow_unicode=plain
+    )
     return dumped.rstrip("\n")
