@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,16 +10,17 @@ from typing import Any, TypeVar
 from schemegen import builtin
 from schemegen.architectures.base import Architecture
 from schemegen.backends.base import Backend
-from schemegen.backends.guard import GuardedBackend
-from schemegen.errors import DuplicateNameError, PluginError, UnknownNameError
+from schemegen.backends.guard import GuardedBackend, attribute_fault
+from schemegen.errors import PluginError, UnknownNameError
 from schemegen.loader import load_policy, load_scheme
 from schemegen.plugins import Plugin, collect, plugin_manager
 from schemegen.policy import Policy
-from schemegen.registry import Registry
+from schemegen.registry import Registry, typed
 from schemegen.scheme import Scheme
 
 _Model = TypeVar("_Model", Scheme, Policy)
 _FILE_SUFFIXES = (".yaml", ".yml")
+_ADVICE = "a model family of your own is one object in a plugin (docs/how-to/architecture.md)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,30 +42,28 @@ class Catalog:
         """A policy by name or by the path of a YAML file, or the policy itself."""
         return given if isinstance(given, Policy) else self._find(given, self.policies, load_policy)
 
-    def backend(self, name: str) -> GuardedBackend:
-        """A backend by name, guarded: its faults name it and its origin."""
-        return GuardedBackend(self.backends.get(name, self.notes), self.backends.origin(name))
+    def policies_beside(self, given: str | Path | Scheme) -> Callable[[str], Policy]:
+        """Finds the policies that a scheme names; files among them lie beside the scheme's own, where it has one."""
+        folder = Path(given).parent if not isinstance(given, Scheme) and _is_file(given) else Path()
+        return lambda name: self.policy(folder / name if _is_file(name) else name)
+
+    def backend(self, given: str | Backend) -> GuardedBackend:
+        """A backend by name, or the one given, guarded: its faults name it and its origin."""
+        if not isinstance(given, str):
+            return own_backend(given)
+        return GuardedBackend(self.backends.get(given, self.notes), self.backends.origin(given))
 
     def architecture_of(self, config: Mapping[str, Any]) -> Architecture:
         """The architecture that answers to the config's model_type; UnknownNameError with suggestions otherwise."""
         model_type = config.get("model_type")
         by_type = self._architectures_by_type()
         if not isinstance(model_type, str) or model_type not in by_type:
-            raise UnknownNameError("model_type", str(model_type), by_type, self.notes)
+            notes = [_ADVICE, *self.notes]
+            raise UnknownNameError("model_type", str(model_type), by_type, notes, cutoff=0.9)
         return by_type[model_type]
 
     def _architectures_by_type(self) -> dict[str, Architecture]:
-        found: dict[str, Architecture] = {}
-        for architecture in self.architectures:
-            for model_type in architecture.model_types:
-                if model_type in found:
-                    origins = [
-                        f"architecture {name} of {self.architectures.origin(name)}"
-                        for name in (found[model_type].name, architecture.name)
-                    ]
-                    raise DuplicateNameError("model_type", model_type, *origins)
-                found[model_type] = architecture
-        return found
+        return {name: architecture for architecture in self.architectures for name in architecture.model_types}
 
     @property
     def notes(self) -> list[str]:
@@ -72,17 +71,41 @@ class Catalog:
         return [f"{failure} (it may have registered the name)" for failure in self.failures]
 
     def _find(self, given: str | Path, registry: Registry[_Model], load: Callable[[Path], _Model]) -> _Model:
-        if isinstance(given, Path) or given.endswith(_FILE_SUFFIXES):
-            return load(Path(given))
-        return registry.get(given, self.notes)
+        return load(Path(given)) if _is_file(given) else registry.get(str(given), self.notes)
+
+
+def _is_file(given: str | Path) -> bool:
+    return isinstance(given, Path) or given.endswith(_FILE_SUFFIXES)
+
+
+def own_backend(backend: Backend) -> GuardedBackend:
+    """A backend that nobody registered, held to what is asked of those: PluginError for a wrong type or name."""
+    # Of a class that was passed in place of an instance its own module, not that of its metaclass.
+    module = backend.__module__ if isinstance(backend, type) else type(backend).__module__
+    origin = f"{module} (not registered)"
+    _backends().add(backend, origin=origin)
+    return GuardedBackend(backend, origin)
+
+
+def _backends() -> Registry[Backend]:
+    return Registry("backend", Backend, lambda backend, _: attribute_fault(backend))  # type: ignore[type-abstract]
+
+
+def _model_type_fault(architecture: Architecture, others: Iterable[Architecture]) -> str | None:
+    """Why an architecture cannot answer to its model types: a type has one architecture, whoever brings it."""
+    names: object = architecture.model_types
+    if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
+        return f"model_types is {typed(names)}, and must be a tuple of names"
+    taken = {name: other.name for other in others for name in other.model_types}
+    twin = next((name for name in names if name in taken), None)
+    return twin and f"model_type {twin!r} is that of architecture {taken[twin]} already; take it out of one"
 
 
 def load_catalog() -> Catalog:
     """Load the built-ins and every plugin; a broken guest is skipped and stands in `failures`."""
     plugins = plugin_manager([builtin])
     schemes, policies = Registry("scheme", Scheme), Registry("policy", Policy)
-    architectures = Registry("architecture", Architecture)
-    backends: Registry[Backend] = Registry("backend", Backend)  # type: ignore[type-abstract]
+    architectures, backends = Registry("architecture", Architecture, _model_type_fault), _backends()
     collect(plugins, "schemegen_register_schemes", schemes)
     collect(plugins, "schemegen_register_policies", policies)
     collect(plugins, "schemegen_register_architectures", architectures)

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _MAX_NAME: Final = 80
+_MAX_TEXT: Final = 300
 _MAX_FAULTS: Final = 20
 
 
@@ -30,18 +31,39 @@ def shortened(name: str) -> str:
     return repr(name) if len(name) <= _MAX_NAME else f"{name[:_MAX_NAME]!r}…"
 
 
+def plain(text: str) -> str:
+    """A stranger's text for a message: one line, control characters as escapes, cut after 300 characters."""
+    line = " ".join(text[: 2 * _MAX_TEXT].split())
+    told = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in line)
+    return told if len(told) <= _MAX_TEXT else f"{told[:_MAX_TEXT]}…"
+
+
+def raised(error: BaseException) -> str:
+    """A stranger's exception for a message: its type and what it says, where it can say something."""
+    try:
+        told = plain(str(error))
+    except Exception:
+        told = "its text cannot be had"
+    return f"{plain(type(error).__name__)}: {told}" if told else plain(type(error).__name__)
+
+
 class SchemegenError(Exception):
     """Base of all errors raised on purpose; the command line prints it without a traceback and exits with 1."""
 
 
 class UnknownNameError(SchemegenError):
-    """A name nobody registered: its kind, the name, the nearest known names, and notes such as failed plugins."""
+    """A name nobody registered: its kind, the name, the nearest known names, and notes such as failed plugins.
 
-    def __init__(self, kind: str, name: str, known: Iterable[str] = (), notes: Sequence[str] = ()) -> None:
+    `cutoff` is how like the name, from 0 to 1, a known one must be to be suggested.
+    """
+
+    def __init__(
+        self, kind: str, name: str, known: Iterable[str] = (), notes: Sequence[str] = (), cutoff: float = 0.6
+    ) -> None:
         names = sorted(known)
         self.kind = kind
         self.name = name
-        self.suggestions = difflib.get_close_matches(name[:_MAX_NAME], names, n=3, cutoff=0.5)
+        self.suggestions = difflib.get_close_matches(name[:_MAX_NAME], names, n=3, cutoff=cutoff)
         super().__init__("; ".join([_unknown(kind, name, names, self.suggestions), *notes]))
 
 
@@ -72,19 +94,21 @@ class PluginError(SchemegenError):
         self.distribution = distribution
         self.version = version
         self.reason = reason
-        super().__init__(f"plugin {plugin!r} of {distribution} {version}: {reason}")
+        super().__init__(f"plugin {shortened(plugin)} of {plain(f'{distribution} {version}')}: {reason}")
 
 
 @dataclass(frozen=True, slots=True)
 class SchemeFault:
-    """One fault in a scheme or policy file: file, dotted field (may be empty), message."""
+    """One fault in a scheme or policy file: file, dotted field (may be empty), message, and the line if it has one."""
 
     file: str
     field: str
     message: str
+    line: int | None = None
 
     def __str__(self) -> str:
-        return ": ".join(part for part in (self.file, self.field, self.message) if part)
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        return ": ".join(part for part in (place, self.field, self.message) if part)
 
 
 class SchemeFileError(SchemegenError):

@@ -1,61 +1,74 @@
-"""Scheme and policy files: strict YAML in, models out, every fault as `file: field: message`."""
+"""Scheme and policy files: strict YAML in, models out, every fault as `file:line: field: message`."""
 
 from __future__ import annotations
 
 import difflib
-import json
-import stat
-from collections.abc import Hashable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from schemegen.errors import SchemeFault, SchemeFileError
+from schemegen.documents import Document, Place, StrictLoader, read_document
+from schemegen.errors import SchemeFault, SchemeFileError, plain, shortened
+from schemegen.mending import mended
 from schemegen.policy import Policy
+from schemegen.registry import NAME_RULE
 from schemegen.rule import Rule
 from schemegen.scheme import Calibration, Format, Quantization, Scheme
 
-MAX_BYTES: Final = 1 << 20
-#: Whose fields are near a misspelt one.
-_MODELS: Final = (Scheme, Format, Quantization, Calibration, Policy, Rule)
-_Model = TypeVar("_Model", Scheme, Policy)
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """SafeLoader without aliases (no YAML bombs) and without silently overwritten keys."""
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.MarkedYAMLError(None, None, "aliases are not taken; write the value out", mark)
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[Hashable] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if not isinstance(key, str):
-                raise yaml.MarkedYAMLError(None, None, f"key {key!r} is not text", key_node.start_mark)
-            if key in seen:
-                raise yaml.MarkedYAMLError(None, None, f"key {key!r} stands twice", key_node.start_mark)
-            seen.add(key)
-        return super().construct_mapping(node, deep)
-
-
 if TYPE_CHECKING:
-    _Loader: TypeAlias = type[yaml.SafeLoader] | type[yaml.CSafeLoader]
+    from schemegen.documents import Loader
+
+_Model = TypeVar("_Model", bound=BaseModel)
+#: By the field on top, whose fields stand below it.
+_BELOW: Final[Mapping[str | int, tuple[type[BaseModel], ...]]] = {
+    "formats": (Format, Quantization),
+    "policy": (Rule,),
+    "rules": (Rule,),
+    "calibration": (Calibration,),
+    "kv_cache": (Quantization,),
+}
+#: Fields are looked at first, then wholes, then what is left when their faults are gone.
+_ROUNDS: Final = 4
+#: What a value of the wrong kind must be, by pydantic's word for the fault.
+_KINDS: Final = {
+    "bool_type": "true or false",
+    "dict_type": "a mapping",
+    "int_type": "a whole number",
+    "model_type": "a mapping of fields",
+    "string_type": "text",
+    "tuple_type": "a list",
+}
 
 
 def load_scheme(path: str | Path) -> Scheme:
     """The scheme in a YAML file; SchemeFileError lists all its faults."""
-    return _load(Path(path), Scheme)
+    return load_model(path, Scheme)
 
 
 def load_policy(path: str | Path) -> Policy:
     """The policy in a YAML file; SchemeFileError lists all its faults."""
-    return _load(Path(path), Policy)
+    return load_model(path, Policy)
+
+
+def load_model(path: str | Path, model: type[_Model]) -> _Model:
+    """What a YAML file says as `model`, read as strictly as a scheme; SchemeFileError lists all its faults."""
+    return _validated(read_document(Path(path)), model)
+
+
+def kind_of(fields: Iterable[str]) -> type[Scheme] | type[Policy]:
+    """Scheme or Policy: by `formats` or `rules` or, of a file that has both or neither, by how many names are near."""
+    given = set(fields)
+    if ("formats" in given) != ("rules" in given):
+        return Scheme if "formats" in given else Policy
+
+    return Policy if _nearness(Policy, given) > _nearness(Scheme, given) else Scheme
+
+
+def _nearness(model: type[BaseModel], given: Iterable[str]) -> int:
+    return sum(bool(difflib.get_close_matches(name, model.model_fields, n=1, cutoff=0.8)) for name in given)
 
 
 def load_schemes(folder: str | Path) -> list[Scheme]:
@@ -73,16 +86,16 @@ def load_shipped(folder: Path) -> tuple[list[Scheme], list[Policy]]:
 
     Nobody else's files: libyaml looks neither for aliases nor for keys that stand twice.
     """
-    quick = getattr(yaml, "CSafeLoader", _StrictLoader)
+    quick = getattr(yaml, "CSafeLoader", StrictLoader)
     return _load_folder(folder, Scheme, quick), _load_folder(folder / "policies", Policy, quick)
 
 
-def _load_folder(folder: Path, model: type[_Model], loader: _Loader = _StrictLoader) -> list[_Model]:
+def _load_folder(folder: Path, model: type[_Model], loader: Loader = StrictLoader) -> list[_Model]:
     found: list[_Model] = []
     faults: list[SchemeFault] = []
     for path in sorted(folder.glob("*.yaml")):
         try:
-            found.append(_load(path, model, loader))
+            found.append(_validated(read_document(path, loader), model))
         except SchemeFileError as error:
             faults.extend(error.faults)
     if faults:
@@ -90,65 +103,69 @@ def _load_folder(folder: Path, model: type[_Model], loader: _Loader = _StrictLoa
     return found
 
 
-def _load(path: Path, model: type[_Model], loader: _Loader = _StrictLoader) -> _Model:
-    data = _read(path, loader)
-    try:
-        return model.model_validate(data)
-    except ValidationError as error:
-        raise SchemeFileError([_fault(path, item) for item in error.errors()]) from None
+def parse(document: Document, model: type[_Model]) -> tuple[_Model | None, list[SchemeFault]]:
+    """The model that a file holds, and all its faults; stand-ins are where those are, None where none would do.
+
+    pydantic looks at a whole only when all its fields are right: with stand-ins for what is not, it goes on.
+    """
+    data, told, found = document.data, set[Place](), list[SchemeFault]()
+    for _ in range(_ROUNDS if model in (Scheme, Policy) else 1):
+        try:
+            return model.model_validate(data), found
+        except ValidationError as error:
+            # What is said of a stand-in is nobody's fault.
+            items = [item for item in error.errors(include_url=False) if item["loc"][:2] not in told]
+            found += [_fault(document, model, item) for item in items]
+            told |= {item["loc"][:2] for item in items}
+            data = mended(data, [item["loc"] for item in items])
+    return None, found
 
 
-def _read(path: Path, loader: _Loader) -> Any:
-    try:
-        data = yaml.load(_raw(path), Loader=loader)
-        json.dumps(data, allow_nan=False, ensure_ascii=False).encode()
-    except OSError as error:
-        raise _file_error(path, f"cannot be read: {error.strerror}") from None
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise _file_error(path, f"{where}{error.problem}") from None
-    except UnicodeEncodeError:
-        raise _file_error(path, "an escape spells half a character; write the character itself") from None
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
-        raise _file_error(path, f"not plain YAML: {error}") from None
-    if not isinstance(data, dict):
-        raise _file_error(path, "expected a mapping of fields")
-    return data
+def _validated(document: Document, model: type[_Model]) -> _Model:
+    parsed, faults = parse(document, model)
+    if parsed is None or faults:
+        raise SchemeFileError(in_order(faults))
+    return parsed
 
 
-def _raw(path: Path) -> bytes:
-    """The file's bytes; its kind and size come first, since a pipe keeps a reader waiting and a device has no end."""
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode):
-        raise _file_error(path, "cannot be read: it is not a regular file")
-    if status.st_size <= MAX_BYTES:
-        with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
-        if len(raw) <= MAX_BYTES:
-            return raw
-    raise _file_error(path, f"larger than {MAX_BYTES} bytes; a scheme is a page of YAML")
+def in_order(faults: Iterable[SchemeFault]) -> list[SchemeFault]:
+    """Faults by line; where one value may be of several kinds, pydantic's fault for each of them in one."""
+    return sorted(_merged(faults), key=lambda fault: fault.line or 0)
 
 
-def _file_error(path: Path, message: str) -> SchemeFileError:
-    return SchemeFileError([SchemeFault(str(path), "", message)])
+def _fault(document: Document, model: type[BaseModel], item: Any) -> SchemeFault:
+    return document.fault(item["loc"], _message(model, item), is_missing=item["type"] == "missing")
 
 
-def _fault(path: Path, item: Any) -> SchemeFault:
-    message = str(item["msg"]).removeprefix("Value error, ")
-    if item["type"] == "extra_forbidden":
-        message = _unknown_field(str(item["loc"][-1]))
-    return SchemeFault(str(path), _field(item["loc"]), message[:1].lower() + message[1:])
+def _message(model: type[BaseModel], item: Any) -> str:
+    """A fault in a person's words."""
+    kind, message = str(item["type"]), str(item["msg"]).removeprefix("Value error, ")
+    if kind == "extra_forbidden":
+        return _unknown_field(model, item["loc"])
+    if kind == "string_pattern_mismatch":
+        return f"{shortened(str(item['input']))} cannot be a name; {NAME_RULE}"
+    if kind in _KINDS:
+        return f"must be {_KINDS[kind]}"
+    if message.startswith("Input should be "):
+        return f"must be {message.removeprefix('Input should be ').removeprefix('a valid ')}"
+    return plain(message[:1].lower() + message[1:])
 
 
-def _field(place: tuple[str | int, ...]) -> str:
-    """The place of a fault as a person wrote it: without the branch of a union that pydantic took."""
-    if len(place) > 2 and place[0] == "policy":
-        place = (*place[:2], *place[3:])
-    return ".".join(str(part) for part in place if "[" not in str(part))
+def _merged(faults: Iterable[SchemeFault]) -> list[SchemeFault]:
+    """Faults where what one value may be stands in one: pydantic tells each branch of a union for itself."""
+    merged: dict[tuple[str, bool], SchemeFault] = {}
+    for fault in faults:
+        is_kind = fault.message.startswith("must be ")
+        key = (fault.field if is_kind else f"{fault.field} {fault.message}", is_kind)
+        earlier = merged.setdefault(key, fault)
+        if earlier is not fault and is_kind:
+            message = f"{earlier.message} or {fault.message.removeprefix('must be ')}"
+            merged[key] = SchemeFault(fault.file, fault.field, message, fault.line)
+    return list(merged.values())
 
 
-def _unknown_field(name: str) -> str:
-    known = [field for model in _MODELS for field in model.model_fields]
-    near = difflib.get_close_matches(name, known, n=1)
-    return "unknown field" + (f"; did you mean {near[0]}?" if near else "; take it out")
+def _unknown_field(model: type[BaseModel], place: tuple[str | int, ...]) -> str:
+    models = (model,) if len(place) == 1 else _BELOW.get(place[0], (model,))
+    known = list(dict.fromkeys(field for one in models for field in one.model_fields))
+    near = difflib.get_close_matches(str(place[-1]), known, n=1)
+    return f"unknown field; did you mean {near[0]}?" if near else f"unknown field; known are {', '.join(known)}"

@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable, Iterator
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import Distribution, EntryPoint, entry_points
 from typing import Final, TypeVar
 
 import pluggy
 
 from schemegen import hookspecs
-from schemegen.errors import PluginError, SchemegenError
+from schemegen.blame import hook_names, misfit, reason_of
+from schemegen.errors import PluginError, plain
 from schemegen.registry import Named, Registry
 
 GROUP: Final = hookspecs.PROJECT
 STRICT_VARIABLE: Final = "SCHEMEGEN_STRICT"
 PLUGINS_VARIABLE: Final = "SCHEMEGEN_PLUGINS"
-# A guest that calls sys.exit() must not end the program that merely looked for it.
-GUEST_ERRORS: Final = (Exception, SystemExit)
+_OFF: Final = ("0", "off", "no", "false")
+_NAMELESS: Final = "unknown distribution"
+_VERSIONLESS: Final = "unknown version"
 
 T = TypeVar("T", bound=Named)
 
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A plugin: its entry point's name, the distribution that brings it (empty version: built in), and its object."""
+    """A plugin: its entry point's name, the distribution that brings it (empty version: built in), and its object.
+
+    `brings` are the names it has registered, by kind; `seconds` is what its import took.
+    """
 
     name: str
     distribution: str
     version: str
     implementation: object = None
+    brings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    seconds: float = 0.0
 
     @property
     def builtin(self) -> bool:
@@ -71,11 +81,13 @@ def plugin_manager(builtins: Iterable[object] = ()) -> Plugins:
     """
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
-    plugins = Plugins(manager, strict=os.environ.get(STRICT_VARIABLE, "") not in ("", "0"))
+    plugins = Plugins(manager, strict=bool(os.environ.get(STRICT_VARIABLE)) and not _is_off(STRICT_VARIABLE))
     for builtin in builtins:
-        _register(plugins, Plugin(_name(builtin), hookspecs.PROJECT, "", builtin))
-    if os.environ.get(PLUGINS_VARIABLE) != "off":
-        guests = ((_guest(entry_point), entry_point) for entry_point in entry_points(group=GROUP))
+        plugin = Plugin(_name(builtin), hookspecs.PROJECT, "", builtin)
+        with _blamed(plugins, plugin):
+            _register(plugins, plugin)
+    if not _is_off(PLUGINS_VARIABLE):
+        guests = [(_plugin_of(found.name, found.dist), found) for found in entry_points(group=GROUP)]
         for guest, entry_point in sorted(guests, key=lambda pair: (pair[0].name, pair[0].distribution)):
             _load(plugins, guest, entry_point)
     return plugins
@@ -83,49 +95,68 @@ def plugin_manager(builtins: Iterable[object] = ()) -> Plugins:
 
 def collect(plugins: Plugins, hook_name: str, registry: Registry[T]) -> None:
     """Add what every plugin returns from the hook: all that one plugin returns or, at a fault, nothing of it."""
-    for plugin in plugins.loaded:
-        try:
-            registry.add_all(_returned(plugins.manager, plugin, hook_name, registry.type), origin=plugin.origin)
-        except GUEST_ERRORS as error:
-            plugins.fail(plugin, f"{hook_name}: {_reason(plugins.manager, error)}", error)
+    for position, plugin in enumerate(plugins.loaded):
+        with _blamed(plugins, plugin, f"{hook_name}: "):
+            found = _returned(plugins.manager, plugin, hook_name, registry.type)
+            if names := registry.add_all(found, origin=plugin.origin):
+                plugins.loaded[position] = replace(plugin, brings={**plugin.brings, registry.kind: names})
 
 
 def _name(builtin: object) -> str:
     return str(getattr(builtin, "__name__", type(builtin).__name__))
 
 
-def _guest(entry_point: EntryPoint) -> Plugin:
-    distribution = entry_point.dist
-    if distribution is None:
-        return Plugin(entry_point.name, "unknown distribution", "unknown version")
-    return Plugin(entry_point.name, distribution.name, distribution.version or "unknown version")
+def _is_off(variable: str) -> bool:
+    return os.environ.get(variable, "").strip().lower() in _OFF
+
+
+def _plugin_of(name: str, distribution: Distribution | None) -> Plugin:
+    """The plugin as far as its distribution says what it is."""
+    told: dict[str, str | None] = {}
+    if distribution is not None:
+        # It may have lost its file of metadata.
+        with contextlib.suppress(Exception):
+            told = {key: distribution.metadata[key] for key in ("Name", "Version")}
+    return Plugin(name, told.get("Name") or _NAMELESS, told.get("Version") or _VERSIONLESS)
 
 
 def _load(plugins: Plugins, guest: Plugin, entry_point: EntryPoint) -> None:
+    began = time.perf_counter()
+    with _blamed(plugins, guest):
+        implementation = _imported(plugins.manager, guest, entry_point)
+        _register(plugins, replace(guest, implementation=implementation, seconds=time.perf_counter() - began))
+
+
+def _imported(manager: pluggy.PluginManager, guest: Plugin, entry_point: EntryPoint) -> object:
     try:
-        implementation = entry_point.load()
-    except GUEST_ERRORS as error:
-        plugins.fail(guest, f"cannot be imported: {_reason(plugins.manager, error)}", error)
-    else:
-        _register(plugins, replace(guest, implementation=implementation))
+        return entry_point.load()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        reason = reason_of(manager, error)
+        raise guest.error(f"{plain(entry_point.value)} cannot be imported: {reason}") from error
 
 
 def _register(plugins: Plugins, plugin: Plugin) -> None:
     manager = plugins.manager
+    if fault := misfit(plugin.implementation):
+        raise plugin.error(f"its entry point names {fault}")
     if twin := next((other for other in plugins.loaded if _same(plugin, other)), None):
-        plugins.fail(plugin, f"is plugin {twin.name!r} of {twin.origin} again; rename the entry point or remove one")
-        return
+        raise plugin.error(f"is plugin {twin.name!r} of {twin.origin} again; rename the entry point or remove one")
     try:
-        manager.register(plugin.implementation, plugin.name)
-        manager.check_pending()
-        if not manager.get_hookcallers(plugin.implementation):
-            raise plugin.error(f"implements no hook; decorate functions with @hookimpl ({_hook_names(manager)})")
-    except Exception as error:
-        if manager.has_plugin(plugin.name):
-            manager.unregister(name=plugin.name)
-        plugins.fail(plugin, _reason(manager, error), error)
-    else:
-        plugins.loaded.append(plugin)
+        _check_hooks(manager, plugin)
+    except BaseException:
+        manager.unregister(name=plugin.name)
+        raise
+    plugins.loaded.append(plugin)
+
+
+def _check_hooks(manager: pluggy.PluginManager, plugin: Plugin) -> None:
+    manager.register(plugin.implementation, plugin.name)
+    manager.check_pending()
+    if not manager.get_hookcallers(plugin.implementation):
+        names = ", ".join(hook_names(manager))
+        raise plugin.error(f"implements no hook; decorate functions with schemegen's @hookimpl ({names})")
 
 
 def _same(plugin: Plugin, other: Plugin) -> bool:
@@ -143,17 +174,14 @@ def _returned(manager: pluggy.PluginManager, plugin: Plugin, hook_name: str, typ
             yield from result
 
 
-def _reason(manager: pluggy.PluginManager, error: BaseException) -> str:
-    if isinstance(error, PluginError):
-        return error.reason
-    if isinstance(error, SchemegenError):
-        return str(error)
-    text = " ".join(str(error).split())
-    if isinstance(error, pluggy.PluginValidationError):
-        # pluggy ends with the repr of the module, which the message has named already.
-        return f"{text.partition(' in plugin ')[0]}; hooks are {_hook_names(manager)}"
-    return f"{type(error).__name__}: {text}"
-
-
-def _hook_names(manager: pluggy.PluginManager) -> str:
-    return ", ".join(sorted(name for name, caller in vars(manager.hook).items() if getattr(caller, "spec", None)))
+@contextlib.contextmanager
+def _blamed(plugins: Plugins, plugin: Plugin, what: str = "") -> Iterator[None]:
+    """Run a plugin's code: what it raises is its fault, sys.exit() too, and what it prints no part of any result."""
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        cause = error.__cause__ if isinstance(error, PluginError) else error
+        plugins.fail(plugin, f"{what}{reason_of(plugins.manager, error)}", cause)

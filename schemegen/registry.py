@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
-from schemegen.errors import DuplicateNameError, PluginError, UnknownNameError
+from schemegen.errors import DuplicateNameError, PluginError, UnknownNameError, plain, shortened
 
 NAME_PATTERN: Final = re.compile(r"[a-z0-9][a-z0-9._-]*")
 NAME_RULE: Final = "use lower-case letters, digits, dots, dashes and underscores, with a letter or digit first"
@@ -21,29 +21,36 @@ class Named(Protocol):
 
 
 T = TypeVar("T", bound=Named)
+Fault = Callable[[T, Iterable[T]], str | None]
 
 
 class Registry(Generic[T]):
-    """All objects of one kind by name. `kind` is the word used in messages: "scheme", "backend"."""
+    """All objects of one kind by name. `kind` is the word used in messages: "scheme", "backend".
 
-    def __init__(self, kind: str, type_: type[T]) -> None:
+    `fault` says what is wrong with an object beyond its type and name, given those that are there, or None.
+    """
+
+    def __init__(self, kind: str, type_: type[T], fault: Fault[T] | None = None) -> None:
         self.kind = kind
         self.type = type_
+        self._fault = fault
         self._entries: dict[str, tuple[T, str]] = {}
 
     def add(self, obj: T, *, origin: str) -> None:
         """Register one object; PluginError for a wrong type or name, DuplicateNameError for a name that is taken."""
         self.add_all([obj], origin=origin)
 
-    def add_all(self, objs: Iterable[T], *, origin: str) -> None:
-        """Register all objects or, when one is refused or the iterable raises, none of them."""
+    def add_all(self, objs: Iterable[T], *, origin: str) -> tuple[str, ...]:
+        """Register all objects or, when one is refused or the iterable raises, none of them. Returns their names."""
         staged = dict(self._entries)
         for obj in objs:
-            self._check(obj, origin)
+            self._check(obj, origin, staged)
             if obj.name in staged:
                 raise DuplicateNameError(self.kind, obj.name, staged[obj.name][1], origin)
             staged[obj.name] = (obj, origin)
+        added = tuple(staged)[len(self._entries) :]
         self._entries = staged
+        return added
 
     def get(self, name: str, notes: Sequence[str] = ()) -> T:
         """The object of that name; UnknownNameError suggests the nearest names and appends `notes`."""
@@ -70,17 +77,26 @@ class Registry(Generic[T]):
     def __contains__(self, name: object) -> bool:
         return name in self._entries
 
-    def _check(self, obj: object, origin: str) -> None:
+    def _check(self, obj: object, origin: str, staged: Mapping[str, tuple[T, str]]) -> None:
         if not isinstance(obj, self.type):
-            raise _refused(origin, f"a {self.kind} must be a {self.type.__name__}, not {_typed(obj)}")
+            raise _refused(origin, f"a {self.kind} must be a {self.type.__name__}, not {typed(obj)}")
         name: object = obj.name
         if not (isinstance(name, str) and NAME_PATTERN.fullmatch(name)):
-            raise _refused(origin, f"{name!r} cannot name a {self.kind}; {NAME_RULE}")
+            told = shortened(name) if isinstance(name, str) else typed(name)
+            raise _refused(origin, f"{told} cannot name a {self.kind}; {NAME_RULE}")
+        others = (other for other, _ in staged.values() if other.name != name)
+        if self._fault is not None and (reason := self._fault(obj, others)):
+            raise _refused(origin, f"{self.kind} {name}: {reason}")
 
 
-def _typed(obj: object) -> str:
+def typed(obj: object) -> str:
     """How a message names an object of the wrong type: a class passed in place of an instance is a common slip."""
-    return f"the class {obj.__name__}" if isinstance(obj, type) else f"{type(obj).__name__} {obj!r:.60}"
+    if isinstance(obj, type):
+        return f"the class {obj.__name__}"
+    try:
+        return plain(f"{type(obj).__name__} {obj!r:.60}")
+    except Exception:
+        return type(obj).__name__
 
 
 def _refused(origin: str, reason: str) -> PluginError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schemegen.errors import SchemeFault, SchemeFileError, UnknownNameError, shortened
+from schemegen.errors import PluginError, SchemeFault, SchemeFileError, UnknownNameError, plain, raised, shortened
 
 
 @pytest.mark.parametrize(("length", "cut"), [(80, False), (81, True), (5_000_000, True)])
@@ -28,3 +28,18 @@ def test_a_file_with_many_faults_lists_the_first_twenty(count: int, lines: int) 
     assert len(shown) == lines
     assert shown[:20] == [str(fault) for fault in faults[:20]]
     assert count <= 20 or shown[20] == f"and {count - 20} more faults"
+
+
+def test_a_fault_stands_at_its_line() -> None:
+    assert str(SchemeFault("a.yaml", "rules.0", "is wrong", 3)) == "a.yaml:3: rules.0: is wrong"
+    assert str(SchemeFault("a.yaml", "", "is wrong", 3)) == "a.yaml:3: is wrong"
+    assert str(SchemeFault("a.yaml", "", "is wrong")) == "a.yaml: is wrong"
+
+
+def test_strangers_texts_are_one_plain_line() -> None:
+    assert plain("a\n  b\x1b[31m\x00c é") == r"a b\x1b[31m\x00c é"
+    assert plain("x" * 1000) == "x" * 300 + "…"
+    assert raised(ValueError("a\nb")) == "ValueError: a b"
+    assert raised(ValueError()) == "ValueError"
+    error = PluginError("bad\x1b", "bad\ndist", "1\x1b", "fails")
+    assert str(error) == r"plugin 'bad\x1b' of bad dist 1\x1b: fails"

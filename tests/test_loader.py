@@ -11,7 +11,10 @@ from schemegen import builtin
 from schemegen.catalog import load_catalog
 from schemegen.data import schemes_folder
 from schemegen.errors import SchemeFileError
-from schemegen.loader import load_policies, load_policy, load_scheme, load_schemes, load_shipped
+from schemegen.loader import kind_of, load_policies, load_policy, load_scheme, load_schemes, load_shipped
+from schemegen.policy import Policy
+from schemegen.registry import NAME_RULE
+from schemegen.scheme import Scheme
 
 GOOD = """\
 schema_version: 1
@@ -49,7 +52,9 @@ def test_what_ships_is_read_once_a_process(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("schemegen.builtin.load_shipped", None)
     again = load_catalog()
     assert list(again.schemes) == list(catalog.schemes)
-    assert all(again.scheme(name) is catalog.scheme(name) for name in catalog.schemes.names())
+    shipped = [name for name in catalog.schemes.names() if catalog.schemes.origin(name) == "schemegen"]
+    assert all(again.scheme(name) is catalog.scheme(name) for name in shipped)
+    assert shipped
     builtin.schemegen_register_schemes().clear()
     assert load_catalog().schemes.names() == catalog.schemes.names()
 
@@ -66,8 +71,12 @@ def test_all_faults_of_a_file_stand_in_one_error_as_file_field_message(tmp_path:
     with pytest.raises(SchemeFileError) as caught:
         load_scheme(path)
     fields = {fault.field for fault in caught.value.faults}
-    assert fields == {"sumary", "summary", "formats.int4.weights.num_bits"}
-    assert all(line.startswith(f"{path}: ") for line in str(caught.value).splitlines())
+    assert fields == {"sumary", "summary", "formats.int4.num_bits"}
+    assert str(caught.value).splitlines() == [
+        f"{path}: summary: field required",
+        f"{path}:3: sumary: unknown field; did you mean summary?",
+        f"{path}:5: formats.int4.num_bits: must be a whole number",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +85,13 @@ def test_all_faults_of_a_file_stand_in_one_error_as_file_field_message(tmp_path:
         ("served_bye: {vllm: Marlin}", "served_bye", "unknown field; did you mean served_by?"),
         ("calibration: {dataset: d, num_sample: 3}", "calibration.num_sample", "unknown field; did you mean"),
         ("method: {dampening: 0.1}", "method.name", "field required"),
-        ("kv_cache: {num_bits: 8, scale_dtype: e8m0}", "kv_cache.scale_dtype", "input should be 'float8_e4m3fn', "),
+        ("kv_cache: {num_bits: 8, scale_dtype: e8m0}", "kv_cache.scale_dtype", "must be 'float8_e4m3fn', "),
+        ("method: 3", "method", "must be a mapping of fields"),
+        ("served_by: [vllm]", "served_by", "must be a mapping"),
+        ("kv_cache: {num_bits: 8, dynamic: 3}", "kv_cache.dynamic", "must be true or false or 'local'"),
+        ("kv_cache: {num_bits: 8, block_structure: 3}", "kv_cache.block_structure", "must be a list"),
+        ("kv_cache: {num_bits: 8, strategy: group}", "kv_cache", "strategy 'group' needs group_size"),
+        ("kv_cache: {num_bits: 8, use: 3}", "kv_cache.use", "unknown field; known are num_bits, type, strategy"),
     ],
 )
 def test_fields_beside_formats_and_policy_are_strict_too(tmp_path: Path, line: str, field: str, message: str) -> None:
@@ -97,13 +112,50 @@ policy:
 """
     with pytest.raises(SchemeFileError) as caught:
         load_scheme(write(tmp_path, GOOD.replace("policy: experts-only\n", rules)))
-    assert [(fault.field, fault.message) for fault in caught.value.faults][:2] == [
-        ("policy.0.role", "'routed_exprt' is no role; did you mean routed_expert?"),
-        ("policy.1.layers", '2 names no layers; write text such as "3" or "0-2,-1"'),
+    assert [(fault.line, fault.field, fault.message) for fault in caught.value.faults] == [
+        (7, "policy.0.role", "'routed_exprt' is no role; did you mean routed_expert?"),
+        (8, "policy.1.layers", '2 names no layers; write text such as "3" or "0-2,-1"'),
+        (9, "policy.2", f"'keep mtp' cannot be a name; {NAME_RULE}"),
+        (10, "policy.3.rol", "unknown field; did you mean role?"),
     ]
-    assert [(fault.field, fault.message) for fault in caught.value.faults][3:] == [
-        ("policy.3.rol", "unknown field; did you mean role?"),
-    ]
+
+
+@pytest.mark.parametrize(
+    ("format", "field", "message"),
+    [
+        ("{num_bits: 4, group_size: 0}", "group_size", "must be greater than or equal to 1"),
+        ("{weights: {num_bits: 4, group_size: 0}}", "weights.group_size", "must be greater than or equal to 1"),
+        ("{num_bits: 4, strategy: group}", "", "strategy 'group' needs group_size"),
+        ("{weights: {num_bits: 4, strategy: group}}", "weights", "strategy 'group' needs group_size"),
+        ("{storage: pack-quantized}", "weights", "field required"),
+        ("{num_bits: 4, weights: {num_bits: 4}}", "", "give either weights or, in short, the fields of weights"),
+        ("int4", "", "must be a mapping of fields"),
+        ("{num_bits: 4, sort: int}", "sort", "unknown field; known are weights, input_activations, "),
+    ],
+)
+def test_a_field_is_the_one_that_stands_in_the_file(tmp_path: Path, format: str, field: str, message: str) -> None:
+    """The short form has no `weights`, although the model has."""
+    with pytest.raises(SchemeFileError) as caught:
+        load_scheme(write(tmp_path, GOOD.replace("{num_bits: 4, group_size: 32}", format)))
+    (fault,) = caught.value.faults
+    assert (fault.line, fault.field) == (5, f"formats.int4.{field}".rstrip("."))
+    assert fault.message.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind"),
+    [
+        ({"formats": 1}, Scheme),
+        ({"rules": 1}, Policy),
+        ({"formats": 1, "rules": 1}, Scheme),
+        ({"formats": 1, "rules": 1, "policy": 1}, Scheme),
+        ({"name": 1, "format": 1, "policy": 1}, Scheme),
+        ({"name": 1, "summary": 1, "rule": 1}, Policy),
+        ({"name": 1}, Scheme),
+    ],
+)
+def test_a_file_is_of_the_kind_that_it_is_nearer_to(fields: dict[str, int], kind: type[Scheme | Policy]) -> None:
+    assert kind_of(fields) is kind
 
 
 def test_the_faults_of_a_folder_stand_in_one_error(tmp_path: Path) -> None:
@@ -120,12 +172,17 @@ def test_the_faults_of_a_folder_stand_in_one_error(tmp_path: Path) -> None:
         ("a: &x [1]\nb: *x\n", "aliases are not taken"),
         ("a: 1\na: 2\n", "key 'a' stands twice"),
         ("x: !!python/object/apply:os.system [ls]\n", "not determine a constructor|could not"),
-        ("a: [", "line 1"),
+        ("a: [", r"mine\.yaml:1: .* \(column 5\)"),
+        ("a: 1\nb: {c: 1}}\n", r"mine\.yaml:2: "),
         ("1: a\n", "is not text"),
-        ("- a\n", "expected a mapping"),
-        ("", "expected a mapping"),
+        ("- a\n", "expected a mapping of fields and found a list"),
+        ("", "is empty; expected a mapping"),
+        ("# a remark\n", "is empty; expected a mapping"),
+        ("int4", "expected a mapping of fields and found one value"),
         ("a: .nan\n", "not plain YAML"),
         ("a: 2026-01-01\n", "not plain YAML"),
+        (b"\x89PNG\r\n\x1a\n\x00", "not plain YAML: .*invalid start byte"),
+        (b"a: \x00", "not plain YAML: unacceptable character #x0000"),
         (b"\xff\xfe\x00", "not plain YAML|special characters"),
         (b"a: " + b"x" * (1 << 20), "larger than"),
         ("[" * 100_000, "not plain YAML"),
@@ -160,6 +217,7 @@ def test_a_huge_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_missing_file_and_a_folder_get_one_sentence(tmp_path: Path) -> None:
-    for path in (tmp_path / "none.yaml", tmp_path):
-        with pytest.raises(SchemeFileError, match="cannot be read"):
-            load_policy(path)
+    with pytest.raises(SchemeFileError, match=r"none\.yaml: cannot be read: no such file"):
+        load_policy(tmp_path / "none.yaml")
+    with pytest.raises(SchemeFileError, match="cannot be read: it is a folder, and a YAML file is wanted"):
+        load_policy(tmp_path)

@@ -123,20 +123,39 @@ def test_each_hook_takes_its_own(install: Install) -> None:
 
 
 LOAD_FAULTS = {
-    "raises at import": ("import no_such_module_anywhere", "cannot be imported: ModuleNotFoundError"),
-    "is no Python": ("def broken(:", "cannot be imported: SyntaxError"),
-    "exits at import": ("import sys; sys.exit(3)", "cannot be imported: SystemExit: 3"),
+    "raises at import": (
+        "import no_such_module_anywhere",
+        r"bad_plugin cannot be imported: ModuleNotFoundError: No module named .* \(bad_plugin\.py, line 4\)",
+    ),
+    "is no Python": ("def broken(:", r"cannot be imported: SyntaxError: .*\(bad_plugin\.py, line 4\)"),
+    "exits at import": ("import sys; sys.exit(3)", r"cannot be imported: SystemExit: 3 \(bad_plugin\.py, line 4\)"),
+    "stops everything": (
+        "class Stop(BaseException): pass\nraise Stop('now')",
+        r"cannot be imported: Stop: now \(bad_plugin\.py, line 5\)",
+    ),
+    "has no words": (
+        "class Mute(Exception):\n    def __str__(self): raise ValueError\nraise Mute",
+        r"cannot be imported: Mute: its text cannot be had \(bad_plugin\.py, line 6\)",
+    ),
+    "speaks in colours": (
+        "raise ValueError('\\x1b[31mred\\n' + 'x' * 999)",
+        r"cannot be imported: ValueError: \\x1b\[31mred x{280,}… \(bad_plugin\.py, line 4\)",
+    ),
     "asks for an argument": (
         "@hookimpl\ndef schemegen_register_schemes(config):\n    return []",
-        r"schemegen_register_schemes\(config\).*'config'.*can not be found in the hookspec",
+        r"^schemegen_register_schemes\(config\) asks for {'config'}, which the hook does not give; take ",
     ),
     "misspells a hook": (
         GOOD + "@hookimpl\ndef schemegen_register_scheme():\n    return []",
-        "unknown hook 'schemegen_register_scheme'; hooks are .*schemegen_register_schemes",
+        r"^unknown hook 'schemegen_register_scheme'; did you mean schemegen_register_schemes\?$",
+    ),
+    "makes a hook up": (
+        GOOD + "@hookimpl\ndef spices():\n    return []",
+        "^unknown hook 'spices'; hooks are .*schemegen_register_schemes$",
     ),
     "forgets the decorator": (
         "def schemegen_register_schemes():\n    return []",
-        "implements no hook; decorate functions with @hookimpl",
+        "implements no hook; decorate functions with schemegen's @hookimpl",
     ),
 }
 
@@ -156,7 +175,22 @@ def test_a_guest_that_cannot_be_loaded_is_skipped_and_named(install: Install, so
 
 def test_a_missing_attribute_is_named(install: Install) -> None:
     install("bad", GOOD, target="bad_plugin:Missing")
-    assert "cannot be imported: AttributeError" in only_failure(plugin_manager()).reason
+    assert "bad_plugin:Missing cannot be imported: AttributeError: " in only_failure(plugin_manager()).reason
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("Rack", "its entry point names the class Rack; name a module, or an instance of a class"),
+        ("schemegen_register_schemes", "its entry point names the function schemegen_register_schemes; name a module"),
+    ],
+)
+def test_an_entry_point_names_a_module_or_an_instance(install: Install, target: str, words: str) -> None:
+    rack = "\nclass Rack:\n    @hookimpl\n    def schemegen_register_schemes(self):\n        return [Spice('salt')]\n"
+    install("bad", GOOD + rack, target=f"bad_plugin:{target}")
+    assert words in only_failure(plugin_manager()).reason
+    install("good", GOOD + rack + "rack = Rack()", target="good_plugin:rack")
+    assert gather(plugin_manager()).names() == ["salt"]
 
 
 def test_two_distributions_may_not_share_a_plugin_name(install: Install) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -95,3 +95,34 @@ def test_a_batch_that_raises_leaves_nothing_behind(spices: Registry[Spice]) -> N
     with pytest.raises(RuntimeError, match="half way"):
         spices.add_all(half(), origin="acme 1")
     assert "salt" not in spices
+
+
+def test_names_that_were_added_are_told(spices: Registry[Spice]) -> None:
+    assert spices.add_all([Spice("salt"), Spice("anise")], origin="acme 1") == ("salt", "anise")
+    assert spices.add_all([], origin="acme 1") == ()
+
+
+def test_an_object_may_be_held_to_more_and_to_those_that_are_there() -> None:
+    def fault(spice: Spice, others: Iterable[Spice]) -> str | None:
+        return "is as long as another" if len(spice.name) in {len(other.name) for other in others} else None
+
+    registry = Registry("spice", Spice, fault)
+    registry.add(Spice("salt"), origin="acme 1")
+    with pytest.raises(PluginError, match=r"acme 1: spice mace: is as long as another"):
+        registry.add_all([Spice("cumin"), Spice("mace")], origin="acme 1")
+    with pytest.raises(DuplicateNameError):
+        registry.add(Spice("salt"), origin="other 1")
+    assert registry.names() == ["salt"]
+
+
+class Mute:
+    """Nothing can be told of it."""
+
+    def __repr__(self) -> str:
+        raise ValueError
+
+
+def test_what_is_told_of_a_wrong_object_is_one_plain_line(spices: Registry[Spice]) -> None:
+    for obj, told in ((Mute(), "not Mute"), ("\x1b[31m\n", r"not str '\\x1b\[31m\\n'")):
+        with pytest.raises(PluginError, match=told):
+            spices.add(obj, origin="acme 1")  # type: ignore[arg-type]

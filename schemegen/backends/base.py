@@ -42,6 +42,23 @@ class Weights:
     device: str = "cpu"
     shared: NDArray[np.float32] | None = None
 
+    def require_finite(self) -> None:
+        """NonFiniteWeight with the index of the first weight that is NaN or infinite."""
+        if (index := first_nonfinite(self.bits, self.dtype)) >= 0:
+            raise NonFiniteWeight(index)
+
+    def values_of(self, bits: NDArray[np.unsignedinteger[Any]]) -> NDArray[np.float32]:
+        """What bits of the weights' dtype stand for, exactly; the weights' own are `bits`."""
+        from schemegen.kernels.arrays import widened
+
+        return widened(bits, self.dtype)
+
+    def bits_of(self, values: NDArray[np.float32]) -> NDArray[np.unsignedinteger[Any]]:
+        """Bits of the nearest values that the weights' dtype has, ties to even; NaN is not taken."""
+        from schemegen.kernels.arrays import narrowed
+
+        return narrowed(values, self.dtype)
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -143,7 +160,8 @@ class Backend(ABC):
 class WeightBackend(Backend):
     """A backend that needs nothing but weights: data-free rounding.
 
-    Scales are its own choice; codes are what the verifier computes again: the nearest under the stored scale.
+    Scales are its own choice; codes are what the verifier computes again: the nearest under the stored scale. For
+    integers that is weight / scale in F32, rounded to the weights' dtype, then to an integer half to even, and clamped.
     """
 
     @abstractmethod

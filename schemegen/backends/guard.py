@@ -9,12 +9,15 @@ from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from pydantic import BaseModel
+
 from schemegen.backends.base import Backend, Batch, Buffers, Job, Needs
 from schemegen.backends.faults import device_faults
 from schemegen.backends.options import option_faults
 from schemegen.backends.ranges import wide_range
-from schemegen.errors import OutputError, PluginError, SchemegenError, shortened
+from schemegen.errors import OutputError, PluginError, SchemegenError, raised, shortened
 from schemegen.kernels.floats import first_unusable
+from schemegen.registry import NAME_PATTERN, NAME_RULE, typed
 
 if TYPE_CHECKING:
     from schemegen.planner import Chunk, Plan
@@ -23,6 +26,14 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _KINDS: Final = ("cpu", "cuda")
 _FULL_DISK: Final = (errno.ENOSPC, errno.EDQUOT)
+#: By attribute of a backend, what it must be.
+_WANTED: Final = {
+    "summary": "text",
+    "method": f"a name; {NAME_RULE}",
+    "versions": "a tuple of names of distributions",
+    "devices": f"a tuple of {' or '.join(_KINDS)}, or both",
+    "options": "a pydantic model, the class, or None",
+}
 
 
 class GuardedBackend:
@@ -146,7 +157,26 @@ class GuardedBackend:
                 raise OutputError(
                     f"backend {self.name} cannot write ({error}); make room and run the same command again to go on"
                 ) from error
-            raise self._error(f"{call} raised {type(error).__name__}: {error}") from error
+            raise self._error(f"{call} raised {raised(error)}") from error
+
+
+def attribute_fault(backend: Backend) -> str | None:
+    """What is wrong with what a backend says of itself, or None: found when it is registered, not in a run."""
+    told: dict[str, Any] = {name: getattr(backend, name) for name in _WANTED}
+    model = told["options"]
+    right = {
+        "summary": isinstance(told["summary"], str),
+        "method": isinstance(told["method"], str) and NAME_PATTERN.fullmatch(told["method"]),
+        "versions": _are_names(told["versions"]),
+        "devices": _are_names(told["devices"]) and told["devices"] and set(told["devices"]) <= set(_KINDS),
+        "options": model is None or (isinstance(model, type) and issubclass(model, BaseModel)),
+    }
+    wrong = next((name for name, is_right in right.items() if not is_right), None)
+    return wrong and f"{wrong} is {typed(told[wrong])}, and must be {_WANTED[wrong]}"
+
+
+def _are_names(values: object) -> bool:
+    return isinstance(values, tuple) and all(isinstance(value, str) for value in values)
 
 
 def _lent(out: Buffers) -> Buffers:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from schemegen.backends.guard import GuardedBackend
@@ -11,7 +11,7 @@ from schemegen.planner import Plan
 from schemegen.scheme import Format, Scheme
 
 #: Fields of a scheme that are read and that no backend takes, with what to do.
-_UNTAKEN: Final = {
+UNTAKEN: Final = {
     "calibration": "no backend looks at data; leave calibration out, or take a method without data such as rtn",
     "kv_cache": "no backend makes scales for the KV cache; leave kv_cache out, engines take --kv-cache-dtype fp8 alone",
 }
@@ -31,7 +31,7 @@ def check_offers(
 
 
 def _check_fields(scheme: Scheme) -> None:
-    for field, told in _UNTAKEN.items():
+    for field, told in UNTAKEN.items():
         if getattr(scheme, field) is not None:
             raise UnsupportedError(f"scheme {scheme.name} says {field}, but {told}")
 
@@ -40,7 +40,7 @@ def _takers(
     scheme: Scheme, backends: Sequence[GuardedBackend], chosen: GuardedBackend | None, notes: Sequence[str]
 ) -> list[GuardedBackend]:
     """The backends that compute the scheme's method with its options."""
-    methods = dict(_methods(backends)) | ({} if chosen is None else {chosen.name: chosen.method})
+    methods = dict(methods_of(backends)) | ({} if chosen is None else {chosen.name: chosen.method})
     takers = [backend for backend in backends if methods.get(backend.name) == scheme.method.name]
     if not takers:
         raise UnknownNameError(f"method of scheme {scheme.name}:", scheme.method.name, set(methods.values()), notes)
@@ -53,7 +53,7 @@ def _takers(
     return _with_options(scheme, takers, chosen)
 
 
-def _methods(backends: Sequence[GuardedBackend]) -> Iterator[tuple[str, str]]:
+def methods_of(backends: Iterable[GuardedBackend]) -> Iterator[tuple[str, str]]:
     """Method by backend; a broken backend has none, and keeps no other from it."""
     for backend in backends:
         try:
@@ -89,7 +89,7 @@ def _check_format(
     kinds = {(t.source.dtype, t.matrix_shape[1]) for t in plan.tensors if t.format == name}
     if chosen is not None and _reason(chosen, format, kinds) is None:
         return
-    reasons = {backend.name: _refusal(backend, format, kinds) for backend in takers}
+    reasons = {backend.name: refusal_of(backend, format, kinds) for backend in takers}
     able = [backend for backend, reason in reasons.items() if reason is None]
     if not able:
         why = "; ".join(f"{backend} {reason}" for backend, reason in reasons.items())
@@ -105,7 +105,7 @@ def _reason(backend: GuardedBackend, format: Format, kinds: Collection[tuple[str
     return backend.refuses(format) or next((reason for reason in told if reason), None)
 
 
-def _refusal(backend: GuardedBackend, format: Format, kinds: Collection[tuple[str, int]]) -> str | None:
+def refusal_of(backend: GuardedBackend, format: Format, kinds: Collection[tuple[str, int]] = ()) -> str | None:
     """The same; a broken backend does not take it, and keeps no other from it."""
     try:
         return _reason(backend, format, kinds)

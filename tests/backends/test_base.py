@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pytest
 
-from schemegen.backends.base import Buffers, WeightBackend, Weights
+from schemegen.backends.base import Buffers, NonFiniteWeight, WeightBackend, Weights
 from schemegen.backends.guard import GuardedBackend
 from schemegen.catalog import load_catalog
 from schemegen.checkpoint import open_checkpoint
@@ -115,3 +115,18 @@ def test_matrices_of_a_fused_layer_have_one_magnitude(plan: Plan, source_of_sing
     assert all(call.largest <= call.shared[0] for call in calls)
     # Of gate or up, where the other one has it.
     assert any(call.largest < call.shared[0] for call in calls)
+
+
+@pytest.mark.parametrize(("dtype", "bits"), [("BF16", [0x3F80, 0xC000]), ("F16", [0x3C00, 0xC000])])
+def test_weights_give_values_and_take_them(dtype: str, bits: list[int]) -> None:
+    weights = Weights(np.array(bits, np.uint16).reshape(1, 1, 2), dtype)
+    assert weights.values_of(weights.bits).tolist() == [[[1.0, -2.0]]]
+    assert weights.bits_of(np.array([1.0, -2.0], np.float32)).tolist() == bits
+    weights.require_finite()
+
+
+def test_weights_tell_the_first_that_is_no_number() -> None:
+    weights = Weights(np.array([[[0, 0x7F80], [0x7FC0, 0]]], np.uint16), "BF16")
+    with pytest.raises(NonFiniteWeight) as refused:
+        weights.require_finite()
+    assert refused.value.index == 1

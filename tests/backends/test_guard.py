@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from schemegen.backends.base import Backend, Batch, Buffers, Job, Needs
-from schemegen.backends.guard import GuardedBackend
+from schemegen.backends.guard import GuardedBackend, attribute_fault
 from schemegen.errors import CheckpointError, OutputError, PluginError
 from schemegen.formats import DTYPE_BITS
 from schemegen.planner import Chunk
@@ -222,3 +222,31 @@ def test_names_of_distributions_that_cannot_be_are_the_backends_fault(
 def test_missing_distributions_are_named() -> None:
     with pytest.raises(PluginError, match="no-such-distribution"):
         GuardedBackend(Odd(None), "acme 2.0").versions(NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "told"),
+    [
+        ("summary", None, "summary is NoneType None, and must be text"),
+        ("method", "My Method", "method is str 'My Method', and must be a name; use lower-case"),
+        ("versions", "torch", "versions is str 'torch', and must be a tuple of names of distributions"),
+        ("versions", (1,), "versions is tuple (1,), and must be"),
+        ("devices", (), "devices is tuple (), and must be a tuple of cpu or cuda, or both"),
+        ("devices", ["cpu"], "devices is list ['cpu'], and must be"),
+        ("devices", ("mps",), "devices is tuple ('mps',), and must be"),
+        ("options", {}, "options is dict {}, and must be a pydantic model, the class, or None"),
+        ("options", Format, None),
+        ("devices", ("cuda", "cpu"), None),
+    ],
+)
+def test_what_a_backend_says_of_itself_is_checked(
+    attribute: str, value: Any, told: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Odd, attribute, value)
+    found = attribute_fault(Odd(None))
+    assert found is None if told is None else found is not None and found.startswith(told)
+
+
+def test_an_exception_is_told_in_one_plain_line() -> None:
+    with pytest.raises(PluginError, match=r"refuses raised ValueError: \\x1b\[31mred and on$"):
+        GuardedBackend(Odd(ValueError("\x1b[31mred\nand on")), "acme 2.0").refuses(NOTHING)

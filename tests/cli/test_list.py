@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -24,14 +25,21 @@ KINDS = {
 }
 
 
+ACME = Plugin("acme", "acme-schemes", "1.2", brings={"policy": ("a", "b"), "scheme": ("c", "d", "e", "f")}, seconds=2.5)
+HALF = Plugin("half", "half-dist", "2", brings={"backend": ("half-rtn",)})
+
+
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One guest that works and one that does not."""
+    """A guest that works, one that does not, and one of whose hooks one does not."""
     catalog = load_catalog()
     catalog = replace(
         catalog,
-        plugins=(*catalog.plugins, Plugin("acme", "acme-schemes", "1.2")),
-        failures=(PluginError("bad", "bad-dist", "0.1", "cannot be imported: no"),),
+        plugins=(*catalog.plugins, ACME, HALF),
+        failures=(
+            PluginError("bad", "bad-dist", "0.1", "cannot be imported: no"),
+            PluginError("half", "half-dist", "2", "schemegen_register_policies: OSError: no"),
+        ),
     )
     monkeypatch.setattr("schemegen.catalog.load_catalog", lambda: catalog)
 
@@ -74,21 +82,40 @@ def test_json_rows_are_those_of_the_registry(cli: Cli, kind: str) -> None:
 
 @pytest.mark.usefixtures("broken")
 def test_a_broken_plugin_is_listed_with_the_reason(cli: Cli) -> None:
-    done = cli("list", "plugins")
-    assert "bad" in done.out
-    assert "cannot be imported: no" in done.out
-    rows = json.loads(cli("list", "plugins", "--json").out)
-    assert rows[-2:] == [
-        {"plugin": "acme", "distribution": "acme-schemes", "version": "1.2", "state": "loaded"},
-        {"plugin": "bad", "distribution": "bad-dist", "version": "0.1", "state": "cannot be imported: no"},
+    head, builtin, *rows = cli("list", "plugins").out.splitlines()
+    assert re.split("  +", head) == ["plugin", "distribution", "version", "state", "what it brings, or what is wrong"]
+    assert builtin.split()[:5] == ["schemegen.builtin", "schemegen", "(built", "in)", "loaded"]
+    assert re.search(r"\d+ schemes; \d+ policies; architecture.* qwen3_5_moe.*; backend native-rtn$", builtin)
+    assert [re.split("  +", row) for row in rows] == [
+        ["acme", "acme-schemes", "1.2", "loaded, 2.5 s", "policies a, b; 4 schemes"],
+        ["half", "half-dist", "2", "failed in part", "backend half-rtn; schemegen_register_policies: OSError: no"],
+        ["bad", "bad-dist", "0.1", "failed", "cannot be imported: no"],
     ]
+
+
+@pytest.mark.usefixtures("broken")
+def test_json_tells_all_that_a_plugin_brings(cli: Cli) -> None:
+    builtin, acme, half, bad = json.loads(cli("list", "plugins", "--json").out)
+    assert builtin["brings"]["scheme"] == list(dict.fromkeys(builtin["brings"]["scheme"]))
+    assert set(builtin["brings"]["scheme"]) == set(load_catalog().schemes.names())
+    assert acme == {
+        "plugin": "acme",
+        "distribution": "acme-schemes",
+        "version": "1.2",
+        "state": "loaded",
+        "seconds": 2.5,
+        "brings": {"policy": ["a", "b"], "scheme": ["c", "d", "e", "f"]},
+        "faults": [],
+    }
+    assert (half["state"], half["faults"]) == ("failed in part", ["schemegen_register_policies: OSError: no"])
+    assert (bad["state"], bad["brings"], bad["faults"]) == ("failed", {}, ["cannot be imported: no"])
 
 
 @pytest.mark.usefixtures("broken")
 def test_a_broken_plugin_is_mentioned_beside_other_lists(cli: Cli) -> None:
     done = cli("list")
     assert "kimi-k2-int4" in done.out
-    assert done.err == "note: plugin 'bad' of bad-dist 0.1: cannot be imported: no; it is left out\n"
+    assert done.err.splitlines()[0] == "note: plugin 'bad' of bad-dist 0.1: cannot be imported: no; it is left out"
 
 
 @pytest.mark.usefixtures("broken")
