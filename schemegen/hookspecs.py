@@ -1,17 +1,23 @@
 """The hooks a plugin may implement: functions that return what the plugin adds.
 
-A plugin is a module named by an entry point of the group `schemegen`:
+A plugin is a module named by an entry point of the group `schemegen`; `schemegen new plugin acme` writes this one:
 
     # pyproject.toml
     [project.entry-points.schemegen]
-    acme = "acme_schemes"
+    acme = "schemegen_acme"
 
-    # acme_schemes.py
-    from schemegen import hookimpl, load_schemes
+    # src/schemegen_acme/__init__.py
+    from pathlib import Path
+
+    from schemegen import Scheme, hookimpl, load_schemes
+
 
     @hookimpl
-    def schemegen_register_schemes():
+    def schemegen_register_schemes() -> list[Scheme]:
         return load_schemes(Path(__file__).parent / "schemes")
+
+`plugins/schemegen-example` has a policy and a backend too. Hooks are called whenever names are looked up, so what they
+return is quickly made, and importing the module imports nothing heavy.
 """
 
 from __future__ import annotations

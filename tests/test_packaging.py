@@ -51,6 +51,9 @@ def test_the_wheel_holds_the_data_files(wheel: Path) -> None:
     assert {"schemes/kimi-k2-int4.yaml", "schemes/policies/experts-only.yaml"} <= data
     assert {f"schemegen/{name}" for name in data} <= names
     assert {"schemegen/seal/card.md.jinja", "schemegen/py.typed"} <= names
+    templates = {path.relative_to(ROOT).as_posix() for path in (ROOT / "schemegen" / "starts").rglob("*.template")}
+    assert "schemegen/starts/templates/plugin.py.template" in templates
+    assert templates <= names
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
@@ -67,6 +70,8 @@ def test_the_wheel_runs_away_from_the_source_tree(installed: Path, tmp_path: Pat
     where = run("-c", "import schemegen.data as d; print(d.schemes_folder())", cwd=tmp_path, **environment)
     assert Path(where.strip()) == installed / "schemegen" / "schemes"
     assert "kimi-k2-int4" in run("-m", "schemegen", "list", cwd=tmp_path, **environment)
+    run("-m", "schemegen", "new", "plugin", "acme", cwd=tmp_path, **environment)
+    assert (tmp_path / "schemegen-acme" / "src" / "schemegen_acme" / "__init__.py").is_file()
 
 
 def test_the_source_tree_finds_its_schemes() -> None:

@@ -16,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
 
 from bench.checkpoints import SMALL
 from bench.schemes import RECKONED, headers_of, plan_of, schemes
@@ -27,6 +26,7 @@ from schemegen.formats.words import in_short
 from schemegen.planner import Plan, PlannedTensor
 from schemegen.rule import Rule
 from schemegen.scheme import Scheme
+from schemegen.testing import check_case
 
 TESTS = Path(__file__).parent
 FUSED = headers_of(SMALL)
@@ -53,13 +53,7 @@ def test_every_file_is_a_scheme_with_a_case_and_a_golden_plan() -> None:
 
 @each_scheme
 def test_each_kind_of_tensor_has_the_role_and_the_format_of_the_case(scheme: Scheme) -> None:
-    case = yaml.safe_load((TESTS / "cases" / f"{scheme.name}.yaml").read_text())
-    found = {tensor.name: tensor for tensor in plan(scheme).tensors}
-    assert (case["scheme"], case["architecture"]) == (scheme.name, plan(scheme).architecture)
-    told = {name: [found[name].role, found[name].format or "keep"] for name in case["tensors"]}
-    assert told == case["tensors"]
-    kinds = {(tensor.part, tensor.role) for tensor in found.values()}
-    assert {(found[name].part, found[name].role) for name in told} == kinds
+    check_case(TESTS / "cases" / f"{scheme.name}.yaml", scheme)
 
 
 @each_scheme
