@@ -12,13 +12,14 @@ PLUGINS := $(patsubst %/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml))
 MADE := $(VENV)/.made
 RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
+DOCS := $(VENV)/.docs
 ENGINES := .venv-engines
 ENGINES_DONE := $(ENGINES)/.done
 ENGINES_PYTHON := PYTHONPATH=.:tests_engines/hooks $(ENGINES)/bin/python
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-engines lint format bench bench-backends bench-schemes bench-sizes bench-formats bench-quality bench-hub \
+.PHONY: help demo test test-engines lint format docs bench bench-backends bench-schemes bench-sizes bench-formats bench-quality bench-hub \
 	bench-gpu bench-kill bench-full-disk clean
 
 help: ## show this list
@@ -45,6 +46,9 @@ lint: $(DEV) ## ruff, mypy, import contracts
 format: $(DEV) ## rewrite the sources in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(DOCS) ## build the documentation's site in build/docs
+	$(BIN)/python -m sphinx -q -n -W --keep-going -b html docs build/docs
 
 bench: $(DEV) ## measure the claims side by side, print ratios
 	$(BIN)/python -m bench.run --peer-python $(BIN)/python
@@ -95,6 +99,11 @@ $(DEV): $(MADE) pyproject.toml constraints.txt $(PLUGINS:%=%/pyproject.toml)
 	@echo "installing schemegen and what its tests need, torch among it, into $(VENV) (some minutes the first time)"
 	@$(PIP) -e '.[dev]' $(PLUGINS:%=-e %)
 	@touch $@ $(RUNTIME)
+
+$(DOCS): $(MADE) pyproject.toml constraints.txt
+	@echo "installing schemegen and what builds its site into $(VENV) (half a minute the first time)"
+	@$(PIP) -e '.[docs]'
+	@touch $@
 
 $(ENGINES_DONE): tests_engines/requirements.txt pyproject.toml
 	@echo "installing vLLM for CPUs, SGLang's sources and transformers into $(ENGINES) (some minutes the first time)"

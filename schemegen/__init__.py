@@ -10,9 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from schemegen.api import Inspection, Result, apply, inspect, plan, verify
+    from schemegen.api import Inspection, Result, apply, describe, inspect, plan, verify
     from schemegen.architectures.base import Architecture, ExpertLayout, Part, Role, TensorRule, config_int
     from schemegen.backends.base import Backend, Buffers, NonFiniteWeight, WeightBackend, Weights
+    from schemegen.checking import check
     from schemegen.errors import (
         CheckpointError,
         DuplicateNameError,
@@ -28,14 +29,17 @@ if TYPE_CHECKING:
     from schemegen.hookspecs import hookimpl
     from schemegen.loader import load_policies, load_policy, load_scheme, load_schemes
     from schemegen.planner import Plan
+    from schemegen.planner.explanation import Explanation, explain
     from schemegen.policy import Policy
     from schemegen.rule import Rule
+    from schemegen.schemas import json_schema
     from schemegen.scheme import Format, Scheme
 
 _HOMES = {
-    "schemegen.api": ("Inspection", "Result", "apply", "inspect", "plan", "verify"),
+    "schemegen.api": ("Inspection", "Result", "apply", "describe", "inspect", "plan", "verify"),
     "schemegen.architectures.base": ("Architecture", "ExpertLayout", "Part", "Role", "TensorRule", "config_int"),
     "schemegen.backends.base": ("Backend", "Buffers", "NonFiniteWeight", "WeightBackend", "Weights"),
+    "schemegen.checking": ("check",),
     "schemegen.errors": (
         "CheckpointError",
         "DuplicateNameError",
@@ -51,9 +55,11 @@ _HOMES = {
     "schemegen.hookspecs": ("hookimpl",),
     "schemegen.loader": ("load_policies", "load_policy", "load_scheme", "load_schemes"),
     "schemegen.planner": ("Plan",),
+    "schemegen.planner.explanation": ("Explanation", "explain"),
     "schemegen.policy": ("Policy",),
     "schemegen.rule": ("Rule",),
     "schemegen.scheme": ("Format", "Scheme"),
+    "schemegen.schemas": ("json_schema",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -64,6 +70,7 @@ __all__ = [
     "CheckpointError",
     "DuplicateNameError",
     "ExpertLayout",
+    "Explanation",
     "Format",
     "Inspection",
     "NonFiniteWeight",
@@ -87,9 +94,13 @@ __all__ = [
     "Weights",
     "__version__",
     "apply",
+    "check",
     "config_int",
+    "describe",
+    "explain",
     "hookimpl",
     "inspect",
+    "json_schema",
     "load_policies",
     "load_policy",
     "load_scheme",

@@ -1,4 +1,4 @@
-"""schemegen as a library: plan, apply, verify, inspect."""
+"""schemegen as a library: plan, apply, verify, inspect, describe."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from schemegen.architectures.base import Architecture
+from schemegen.backends.base import Backend
 from schemegen.backends.guard import GuardedBackend
 from schemegen.backends.offers import check_offers
 from schemegen.catalog import Catalog, load_catalog
 from schemegen.checkpoint import open_checkpoint
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.checkpoint.quantized import refuse_quantized
+from schemegen.described import Description, describe_checkpoint
 from schemegen.engines import check_declaration, engine_notes, serve_command
 from schemegen.errors import OutputError
+from schemegen.hookspecs import PROJECT
 from schemegen.inspection import Inspection, look_at
 from schemegen.manifest import Manifest, read_manifest
 from schemegen.planner import Plan, make_plan, resolve_rules
@@ -31,7 +34,7 @@ from schemegen.seal import argument, base_model_id, default_name, hub_id
 from schemegen.verifier import Report, check_source_headers, verify_folder
 from schemegen.verifier.against import source_of
 
-__all__ = ["Inspection", "Report", "Result", "apply", "inspect", "plan", "verify"]
+__all__ = ["Description", "Inspection", "Report", "Result", "apply", "describe", "inspect", "plan", "verify"]
 
 DEFAULT_BACKEND: Final = "native-rtn"
 _Model = TypeVar("_Model", Scheme, Policy)
@@ -76,7 +79,7 @@ def apply(
     output: str | Path | None = None,
     *,
     policies: Sequence[str | Path | Policy] = (),
-    backend: str = DEFAULT_BACKEND,
+    backend: str | Backend = DEFAULT_BACKEND,
     device: str | Sequence[str] = "auto",
     jobs: int | None = None,
     revision: str | None = None,
@@ -88,8 +91,9 @@ def apply(
 ) -> Result:
     """Quantize a model into a folder, by default ./<model>-<scheme>; resumes what an earlier run left.
 
-    `device` is cpu, cuda:N, several of those, or auto; `revision` a Hub id's branch, tag or commit; `base_model` the
-    Hub id that the model card names, whatever the model or its place tells.
+    `backend` is a name, or a Backend that need not be registered; `device` is cpu, cuda:N, several of those, or auto;
+    `revision` a Hub id's branch, tag or commit; `base_model` the Hub id that the model card names, whatever the model
+    or its place tells.
     Raises a SchemegenError; whatever it is, the output folder is either finished or not there.
     """
     base = None if base_model is None else base_model_id(base_model)
@@ -110,7 +114,7 @@ def apply(
         overwrite,
         restart,
         unindexed,
-        tuple(_command(catalog, planned, checkpoint, policies, backend, base)),
+        tuple(_command(catalog, planned, checkpoint, policies, chosen.name, base)),
         base_model=base,
     )
     return _result(order, produce(order, progress or Silent()))
@@ -150,6 +154,21 @@ def inspect(model: str | Path, *, revision: str | None = None) -> Inspection:
     return look_at(checkpoint, load_catalog().architecture_of(checkpoint.config))
 
 
+def describe(model: str | Path, *, revision: str | None = None) -> Scheme:
+    """The scheme that a quantized model's config describes, from headers alone; it names built-in policies only.
+
+    UnsupportedError for a model not made by compressed-tensors; CheckpointError where config and tensors disagree.
+    """
+    return description(model, revision=revision).scheme
+
+
+def description(model: str | Path, *, revision: str | None = None) -> Description:
+    """What `describe` gives, with remarks on what the config does not tell."""
+    checkpoint, catalog = open_checkpoint(str(model), revision_of(revision)), load_catalog()
+    policies = [policy for policy in catalog.policies if catalog.policies.origin(policy.name) == PROJECT]
+    return describe_checkpoint(checkpoint, catalog.architecture_of, policies)
+
+
 def _result(order: Order, made: Produced) -> Result:
     plan, checkpoint = order.plan, order.checkpoint
     return Result(
@@ -171,7 +190,7 @@ def _planned(
     catalog: Catalog, scheme: str | Path | Scheme, checkpoint: Checkpoint, policies: Sequence[str | Path | Policy]
 ) -> tuple[Plan, Architecture]:
     found = catalog.scheme(scheme)
-    rules = resolve_rules(found, catalog.policy, [catalog.policy(policy) for policy in policies])
+    rules = resolve_rules(found, catalog.policies_beside(scheme), [catalog.policy(policy) for policy in policies])
     refuse_quantized(checkpoint)
     architecture = catalog.architecture_of(checkpoint.config)
     planned = make_plan(checkpoint, architecture, found, rules)
@@ -208,8 +227,10 @@ def _word(registry: Registry[_Model], found: _Model) -> str:
 
 def _check_backends(catalog: Catalog, plan: Plan, chosen: GuardedBackend | None = None) -> None:
     """Refuse what `chosen` cannot compute or, where none is, no backend."""
-    backends = [catalog.backend(name) for name in catalog.backends.names()]
-    check_offers(plan, backends, chosen, catalog.notes)
+    backends = {name: catalog.backend(name) for name in catalog.backends.names()}
+    if chosen is not None:
+        backends[chosen.name] = chosen
+    check_offers(plan, list(backends.values()), chosen, catalog.notes)
 
 
 def _replanned(manifest: Manifest, checkpoint: Checkpoint) -> tuple[Plan, Architecture]:

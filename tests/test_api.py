@@ -22,8 +22,8 @@ from schemegen.checkpoint.local import open_local
 from schemegen.checkpoint.sample import write_sample
 from schemegen.errors import (
     CheckpointError,
-    DuplicateNameError,
     OutputError,
+    PluginError,
     SchemeFileError,
     SchemegenError,
     UnknownNameError,
@@ -406,7 +406,8 @@ def test_the_card_says_how_to_make_the_output_again(source: Path, tmp_path: Path
 def test_two_architectures_may_not_claim_one_model_type(sample_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     twin = replace(QWEN3_5_MOE, name="twin")
     monkeypatch.setattr(builtin, "schemegen_register_architectures", hookimpl(lambda: [QWEN3_5_MOE, twin]))
-    with pytest.raises(DuplicateNameError, match=r"qwen3_5_moe.*twin"):
+    told = r"architecture twin: model_type 'qwen3_5_moe' is that of architecture qwen3_5_moe already"
+    with pytest.raises(PluginError, match=told):
         schemegen.plan(KIMI, sample_folder)
 
 

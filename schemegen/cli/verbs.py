@@ -20,22 +20,26 @@ VERBS: Final = {
     "verify": "Check that the checkpoint in DIR is what it says it is",
     "list": "List the schemes, or another kind of names",
     "show": "Print a scheme, policy, architecture or backend in full",
+    "check": "Check scheme and policy files, and tell all their faults at once",
+    "new": "Write a working start: a plugin or a scheme, with a test that passes",
 }
 
 HELP_NAMES: Final = ("-h", "--help")
 
 
 class Verb(click.Command):
-    """A command that, asked for JSON, also tells its errors as JSON on stdout."""
+    """A command that, asked for JSON, writes nothing else to stdout, and its errors as JSON too."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an error goes on to the exit code."""
+        as_json = ctx.params.get("as_json")
         try:
-            return super().invoke(ctx)
+            with render.results_alone() if as_json else contextlib.nullcontext():
+                return super().invoke(ctx)
         except BrokenPipeError:
             raise
         except TOLD as error:
-            if ctx.params.get("as_json"):
+            if as_json:
                 # A stdout that takes no more may be the very error.
                 with contextlib.suppress(OSError):
                     render.data({"error": {"kind": type(error).__name__, "message": message(error)}})

@@ -23,11 +23,13 @@ FLAGS = {
         "--unindexed",
         "--json",
     ],
-    "plan": ["SCHEME", "MODEL", "--revision", "--policy", "--json"],
+    "plan": ["SCHEME", "MODEL", "--revision", "--policy", "--explain", "--json"],
     "inspect": ["MODEL", "--revision", "--json"],
     "verify": ["DIR", "--against", "--revision", "--jobs", "--json"],
     "list": ["KIND", "--json"],
-    "show": ["NAME", "--json"],
+    "show": ["NAME", "--from", "--revision", "--json"],
+    "check": ["FILE...", "--schema", "--json"],
+    "new": ["KIND", "NAME", "-o --output", "--json"],
 }
 DEFAULTS = {
     "apply": {"backend": "native-rtn", "unindexed": "refuse"},

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
 
 import schemegen.cli
+from schemegen.cli import main, render
 from schemegen.cli.verbs import VERBS, Verb
 from schemegen.cli.verbs import schemegen as group
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli, Start
 
-SHARED = {"__init__", "exits", "figures", "lines", "options", "render", "verbs"}
+SHARED = {"__init__", "exits", "explained", "figures", "lines", "options", "render", "spelling", "verbs"}
 CONTEXT = click.Context(group)
 
 
@@ -119,3 +121,17 @@ def test_the_help_of_the_group_imports_no_verb(start: Start) -> None:
     loaded = set(modules.decode().split())
     assert "schemegen.cli.verbs" in loaded
     assert {f"schemegen.cli.{verb}" for verb in VERBS} & loaded == set()
+
+
+def test_asked_for_json_stdout_takes_nothing_else(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def noisy(name: str) -> dict[str, Any]:
+        print("a word of a guest")
+        return {"name": name}
+
+    monkeypatch.setattr("schemegen.cli.check._print_schema", lambda kind: render.data(noisy(kind)))
+    with pytest.raises(SystemExit):
+        main(["check", "--schema", "scheme", "--json"])
+    captured = capsys.readouterr()
+    assert (json.loads(captured.out), captured.err) == ({"name": "scheme"}, "a word of a guest\n")

@@ -1,17 +1,17 @@
-"""Writes the sections of docs/reference/schemes.md and README's table of schemes: `python -m bench.scheme_pages`.
+"""README's table of schemes, and the sections of reference/schemes.md: from scheme files and from plans.
 
-Both follow from the scheme files and from plans of Qwen3.6-35B-A3B's layout; a test fails where they are stale.
+The plans are those of Qwen3.6-35B-A3B's layout.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Final
 
 from bench.checkpoints import FULL
 from bench.schemes import headers_of, plan_of, schemes
+from docs.writing.markdown import block
 from schemegen.architectures.base import Part, Role
 from schemegen.catalog import load_catalog
 from schemegen.data import schemes_folder
@@ -20,48 +20,31 @@ from schemegen.formats import storage_of
 from schemegen.formats.words import activations_in_words, bits_in_words, in_short, observer_in_words, weights_in_words
 from schemegen.planner import Plan
 
-ROOT: Final = Path(__file__).resolve().parent.parent
-README: Final = ROOT / "README.md"
-PAGE: Final = ROOT / "docs" / "reference" / "schemes.md"
-BEGIN: Final = "<!-- schemes: `python -m bench.scheme_pages` writes what follows -->"
-END: Final = "<!-- end of schemes -->"
 _OTHERS: Final = (Role.ATTENTION, Role.LINEAR_ATTENTION, Role.SHARED_EXPERT, Role.MLP)
 _BF16: Final = 16
 
 
-def main() -> None:
-    """Write both."""
-    plans = full_plans()
-    for path, lines in ((PAGE, sections(plans)), (README, table(plans))):
-        path.write_text(between_marks(path.read_text(encoding="utf-8"), lines), encoding="utf-8")
-
-
-def full_plans() -> list[Plan]:
+@cache
+def full_plans() -> tuple[Plan, ...]:
     """The full-size model under every built-in scheme, in reading order."""
     checkpoint, catalog = headers_of(FULL), load_catalog()
-    return [plan_of(scheme, checkpoint, catalog) for scheme in schemes()]
+    return tuple(plan_of(scheme, checkpoint, catalog) for scheme in schemes())
 
 
-def table(plans: Sequence[Plan]) -> Iterator[str]:
+def readme() -> Iterator[str]:
     """A row a scheme: its formats by role, bits, size, engines."""
     yield "| scheme | routed experts | other linear layers of text | bits | Qwen3.6-35B-A3B | served by |"
     yield "|---|---|---|---|--:|---|"
-    for plan in plans:
+    for plan in full_plans():
         engines = ", ".join(ENGINES.get(engine, engine) for engine in plan.scheme.served_by)
         cells = (f"`{plan.scheme.name}`", _experts(plan), _others(plan), _bits(plan), _size(plan), engines)
         yield f"| {' | '.join(cells)} |"
 
 
-def between_marks(text: str, lines: Iterable[str]) -> str:
-    """The text with these lines between its two marks, in place of what stood there."""
-    body = "\n".join([BEGIN, "", *lines]).rstrip("\n") + f"\n\n{END}"
-    return re.sub(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: body, text, flags=re.DOTALL)
-
-
-def sections(plans: Sequence[Plan]) -> Iterator[str]:
+def sections() -> Iterator[str]:
     """The table, and a section a scheme."""
-    yield from (*table(plans), "")
-    for plan in plans:
+    yield from (*readme(), "")
+    for plan in full_plans():
         yield from _section(plan)
 
 
@@ -76,7 +59,7 @@ def _section(plan: Plan) -> Iterator[str]:
     yield f"- size of Qwen3.6-35B-A3B: {_size(plan)} of tensors, {ratio:.2f} times smaller"
     yield from (f"- {ENGINES.get(engine, engine)}: {told}" for engine, told in scheme.served_by.items())
     file = (schemes_folder() / f"{scheme.name}.yaml").read_text(encoding="utf-8")
-    yield from (f"- reference: <{scheme.reference}>", "", "```yaml", file.rstrip("\n"), "```", "")
+    yield from (f"- reference: <{scheme.reference}>", "", *block("yaml", file))
 
 
 def _experts(plan: Plan) -> str:
@@ -101,7 +84,3 @@ def _bits(plan: Plan) -> str:
 
 def _size(plan: Plan) -> str:
     return f"{plan.totals.bytes_out / 1e9:.1f} GB"
-
-
-if __name__ == "__main__":
-    main()

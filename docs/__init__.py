@@ -1,0 +1,1 @@
+"""The documentation: pages in Markdown, what writes the generated ones (`writing`), what runs them (`snippets`)."""

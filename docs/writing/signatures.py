@@ -1,0 +1,98 @@
+"""Signatures as they stand in the source, so that a page shows the words that an author wrote."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+_WIDTH: Final = 96
+#: Decorators that change how a member is used.
+_TOLD: Final = ("property", "cached_property", "classmethod", "staticmethod")
+
+
+def signature(function: Callable[..., Any]) -> str:
+    """`def name(…) -> type`, one parameter a line where it is long."""
+    node = _parsed(function)
+    assert isinstance(node, ast.FunctionDef)
+    _name_values(node.args, inspect.unwrap(function).__globals__)
+    return _signature(node)
+
+
+def members(found: type) -> Iterator[tuple[str, str]]:
+    """Public methods and properties of a class's own body: signature and docstring."""
+    for node in _parsed(found).body:
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            yield _signature(node), ast.get_docstring(node) or ""
+
+
+def attributes(found: type) -> Iterator[tuple[str, str, str]]:
+    """Annotated attributes of a class's own body: name, type, default (empty: none) as written."""
+    for node in _parsed(found).body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and not node.target.id.startswith("_"):
+            yield node.target.id, _text(node.annotation), _default(node.value)
+
+
+def _parsed(found: Any) -> ast.FunctionDef | ast.ClassDef:
+    node = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(found)))).body[0]
+    assert isinstance(node, ast.FunctionDef | ast.ClassDef)
+    return node
+
+
+def _signature(node: ast.FunctionDef) -> str:
+    kept = [decorator for decorator in node.decorator_list if ast.unparse(decorator) in _TOLD]
+    head = "".join(f"@{ast.unparse(decorator)}\n" for decorator in kept)
+    ends = f") -> {_text(node.returns)}" if node.returns else ")"
+    parameters = list(_parameters(node.args))
+    line = f"def {node.name}({', '.join(parameters)}{ends}"
+    if len(line) <= _WIDTH:
+        return head + line
+    lines = "".join(f"    {parameter},\n" for parameter in parameters)
+    return f"{head}def {node.name}(\n{lines}{ends}"
+
+
+def _parameters(arguments: ast.arguments) -> Iterator[str]:
+    """Each parameter with its annotation and default, and the marks between them."""
+    plain = [*arguments.posonlyargs, *arguments.args]
+    defaults: list[ast.expr | None] = [None] * (len(plain) - len(arguments.defaults)) + list(arguments.defaults)
+    for position, (argument, default) in enumerate(zip(plain, defaults, strict=True), 1):
+        yield _parameter(argument, default)
+        if position == len(arguments.posonlyargs):
+            yield "/"
+    if arguments.vararg:
+        yield f"*{ast.unparse(arguments.vararg)}"
+    elif arguments.kwonlyargs:
+        yield "*"
+    for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        yield _parameter(argument, default)
+    if arguments.kwarg:
+        yield f"**{ast.unparse(arguments.kwarg)}"
+
+
+def _parameter(argument: ast.arg, default: ast.expr | None) -> str:
+    if default is None:
+        return _text(argument)
+    return f"{_text(argument)}{' = ' if argument.annotation else '='}{_text(default)}"
+
+
+def _default(value: ast.expr | None) -> str:
+    """A default as written; of a dataclass's field() what it gives."""
+    if isinstance(value, ast.Call) and ast.unparse(value.func) == "field" and value.keywords:
+        given = value.keywords[0]
+        value = ast.Call(given.value, [], []) if given.arg == "default_factory" else given.value
+    return "" if value is None else _text(value)
+
+
+def _text(node: ast.AST) -> str:
+    return ast.unparse(node).replace("'", '"')
+
+
+def _name_values(arguments: ast.arguments, known: Mapping[str, object]) -> None:
+    """Put values in place of the constants that defaults name."""
+    for defaults in (arguments.defaults, arguments.kw_defaults):
+        for position, default in enumerate(defaults):
+            value = known.get(default.id) if isinstance(default, ast.Name) else None
+            if isinstance(value, str | int):
+                defaults[position] = ast.Constant(value)
