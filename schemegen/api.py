@@ -17,9 +17,9 @@ from schemegen.checkpoint.model import Checkpoint
 from schemegen.checkpoint.quantized import refuse_quantized
 from schemegen.described import Description, describe_checkpoint
 from schemegen.engines import check_declaration, engine_notes, serve_command
-from schemegen.errors import OutputError
+from schemegen.errors import OutputError, UnknownNameError
 from schemegen.hookspecs import PROJECT
-from schemegen.inspection import Inspection, look_at
+from schemegen.inspection import Inspection, NamedTensor, look_at, names_of
 from schemegen.manifest import Manifest, read_manifest
 from schemegen.planner import Plan, make_plan, resolve_rules
 from schemegen.planner.rules import ResolvedRule
@@ -154,6 +154,16 @@ def inspect(model: str | Path, *, revision: str | None = None) -> Inspection:
     return look_at(checkpoint, load_catalog().architecture_of(checkpoint.config))
 
 
+def tensor_names(model: str | Path, *, revision: str | None = None) -> tuple[NamedTensor, ...]:
+    """Every tensor of a model by name, with part and role where its architecture is known and knows it."""
+    checkpoint, catalog = open_checkpoint(str(model), revision_of(revision)), load_catalog()
+    try:
+        architecture = catalog.architecture_of(checkpoint.config)
+    except UnknownNameError:
+        architecture = None
+    return names_of(checkpoint, architecture)
+
+
 def describe(model: str | Path, *, revision: str | None = None) -> Scheme:
     """The scheme that a quantized model's config describes, from headers alone; it names built-in policies only.
 
@@ -227,7 +237,7 @@ def _word(registry: Registry[_Model], found: _Model) -> str:
 
 def _check_backends(catalog: Catalog, plan: Plan, chosen: GuardedBackend | None = None) -> None:
     """Refuse what `chosen` cannot compute or, where none is, no backend."""
-    backends = {name: catalog.backend(name) for name in catalog.backends.names()}
+    backends = {backend.name: backend for backend in catalog.all_backends()}
     if chosen is not None:
         backends[chosen.name] = chosen
     check_offers(plan, list(backends.values()), chosen, catalog.notes)

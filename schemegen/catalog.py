@@ -12,6 +12,7 @@ from schemegen.architectures.base import Architecture
 from schemegen.backends.base import Backend
 from schemegen.backends.guard import GuardedBackend, attribute_fault
 from schemegen.errors import PluginError, UnknownNameError
+from schemegen.hookspecs import PROJECT
 from schemegen.loader import load_policy, load_scheme
 from schemegen.plugins import Plugin, collect, plugin_manager
 from schemegen.policy import Policy
@@ -52,6 +53,11 @@ class Catalog:
         if not isinstance(given, str):
             return own_backend(given)
         return GuardedBackend(self.backends.get(given, self.notes), self.backends.origin(given))
+
+    def all_backends(self) -> list[GuardedBackend]:
+        """Every backend, guarded: schemegen's own first, whose answers are the ones to show first."""
+        names = sorted(self.backends.names(), key=lambda name: (self.backends.origin(name) != PROJECT, name))
+        return [self.backend(name) for name in names]
 
     def architecture_of(self, config: Mapping[str, Any]) -> Architecture:
         """The architecture that answers to the config's model_type; UnknownNameError with suggestions otherwise."""

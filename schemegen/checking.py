@@ -121,7 +121,7 @@ def _checked(read: Checked, catalog: Catalog, find_policy: Callable[[str], Polic
 def _scheme_faults(
     scheme: Scheme, catalog: Catalog, find_policy: Callable[[str], Policy], is_whole: bool
 ) -> Iterator[Fault]:
-    backends = [catalog.backend(name) for name in catalog.backends.names()]
+    backends = catalog.all_backends()
     own = {position: entry for position, entry in enumerate(scheme.policy) if isinstance(entry, Rule)}
     yield from _method_faults(scheme, backends, catalog.notes)
     yield from _role_faults("policy", own)

@@ -10,6 +10,7 @@ from typing import Literal
 from schemegen.architectures.base import Architecture, Part, Role, TensorInfo
 from schemegen.checkpoint.model import Checkpoint, TensorHeader
 from schemegen.checkpoint.quantized import find_quantization
+from schemegen.errors import UnsupportedError
 
 Layout = Literal["", "fused", "one by one"]
 
@@ -43,6 +44,33 @@ class Inspection:
     side_files: tuple[str, ...]
     unindexed: tuple[str, ...]
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTensor:
+    """A tensor by its header; `part` and `role` are those that the architecture gives it, None where it knows none."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    part: Part | None
+    role: Role | None
+
+
+def names_of(checkpoint: Checkpoint, architecture: Architecture | None) -> tuple[NamedTensor, ...]:
+    """Every tensor by name, in checkpoint order, whether the architecture knows it or not."""
+    return tuple(
+        NamedTensor(tensor.name, tensor.dtype, tensor.shape, *_place(tensor.name, architecture))
+        for tensor in checkpoint.tensors
+    )
+
+
+def _place(name: str, architecture: Architecture | None) -> tuple[Part, Role] | tuple[None, None]:
+    try:
+        info = None if architecture is None else architecture.identify(name)
+    except UnsupportedError:
+        return None, None
+    return (None, None) if info is None else (info.part, info.role)
 
 
 def look_at(checkpoint: Checkpoint, architecture: Architecture) -> Inspection:

@@ -25,6 +25,7 @@ _GIVEN: Final[tuple[Mapping[str, Any], ...]] = (
     {**_INT4, "observer": "mse"},
     {**_INT4, "observer": "signed_mse"},
     {"num_bits": 8, "group_size": 128},
+    {"num_bits": 8, "strategy": "channel"},
     {"num_bits": 3, "group_size": 64},
     {"weights": {"num_bits": 4, "group_size": 128}, "input_activations": _FP8_TOKENS, "storage": "pack-quantized"},
     {"weights": {"num_bits": 8, "strategy": "channel"}, "input_activations": _TOKENS},

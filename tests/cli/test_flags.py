@@ -24,7 +24,7 @@ FLAGS = {
         "--json",
     ],
     "plan": ["SCHEME", "MODEL", "--revision", "--policy", "--explain", "--json"],
-    "inspect": ["MODEL", "--revision", "--json"],
+    "inspect": ["MODEL", "--revision", "--names", "--json"],
     "verify": ["DIR", "--against", "--revision", "--jobs", "--json"],
     "list": ["KIND", "--json"],
     "show": ["NAME", "--from", "--revision", "--json"],
