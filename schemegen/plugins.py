@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -176,10 +175,9 @@ def _returned(manager: pluggy.PluginManager, plugin: Plugin, hook_name: str, typ
 
 @contextlib.contextmanager
 def _blamed(plugins: Plugins, plugin: Plugin, what: str = "") -> Iterator[None]:
-    """Run a plugin's code: what it raises is its fault, sys.exit() too, and what it prints no part of any result."""
+    """Run a plugin's code: what it raises is its fault, sys.exit() too."""
     try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
+        yield
     except KeyboardInterrupt:
         raise
     except BaseException as error:

@@ -30,7 +30,7 @@ _RESULTS: Final[ContextVar[TextIO | None]] = ContextVar("results", default=None)
 def text(*lines: str) -> None:
     """Lines of a result, on stdout."""
     # Not click.echo: it takes an ASCII stream for a mistake and writes UTF-8 to it.
-    print(*lines, sep="\n", flush=True, file=_RESULTS.get())
+    print(*lines, sep="\n", flush=True, file=results())
 
 
 def data(value: Any) -> None:
@@ -38,9 +38,14 @@ def data(value: Any) -> None:
     text(json.dumps(value, default=str))
 
 
+def results() -> TextIO:
+    """The stream of results: stdout, also while others' prints are kept out of it."""
+    return _RESULTS.get() or sys.stdout
+
+
 @contextlib.contextmanager
 def results_alone() -> Iterator[None]:
-    """Keep stdout for results: what others print meanwhile, such as a guest's backend, goes to stderr."""
+    """Keep stdout for results: what others print meanwhile, such as a plugin as it is imported, goes to stderr."""
     token = _RESULTS.set(sys.stdout)
     try:
         with contextlib.redirect_stdout(sys.stderr):
@@ -68,7 +73,7 @@ def lose(stream: TextIO) -> None:
 def heading(line: str) -> str:
     """A line that stands out on a terminal."""
     shown = escaped(line)
-    return click.style(shown, bold=True) if is_terminal(sys.stdout) and not os.environ.get("NO_COLOR") else shown
+    return click.style(shown, bold=True) if is_terminal(results()) and not os.environ.get("NO_COLOR") else shown
 
 
 def escaped(line: str) -> str:
@@ -144,7 +149,7 @@ def _parts(text: str, room: int | None, hang: str = "") -> list[str]:
 
 def _room(taken: int) -> int | None:
     """Characters left of a terminal's line; None without a terminal, where nothing wraps."""
-    return max(_NARROWEST, shutil.get_terminal_size().columns - taken) if is_terminal(sys.stdout) else None
+    return max(_NARROWEST, shutil.get_terminal_size().columns - taken) if is_terminal(results()) else None
 
 
 def is_terminal(stream: TextIO | None) -> bool:

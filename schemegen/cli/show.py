@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -189,7 +188,7 @@ def _yaml(body: Body) -> str:
         """Knows what stands on one line."""
 
     Dumper.add_representer(_Line, lambda dumper, line: dumper.represent_mapping(_MAP, line, flow_style=True))
-    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
+    encoding = getattr(render.results(), "encoding", None) or "ascii"
     plain = encoding.lower().replace("-", "") == "utf8"
     # Flow style for the innermost, as people write formats and rules; the width is one that no line reaches.
     dumped: str = yaml.dump(

@@ -28,18 +28,17 @@ HELP_NAMES: Final = ("-h", "--help")
 
 
 class Verb(click.Command):
-    """A command that, asked for JSON, writes nothing else to stdout, and its errors as JSON too."""
+    """A command whose results alone go to stdout; asked for JSON, it also tells its errors as JSON there."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an error goes on to the exit code."""
-        as_json = ctx.params.get("as_json")
         try:
-            with render.results_alone() if as_json else contextlib.nullcontext():
+            with render.results_alone():
                 return super().invoke(ctx)
         except BrokenPipeError:
             raise
         except TOLD as error:
-            if as_json:
+            if ctx.params.get("as_json"):
                 # A stdout that takes no more may be the very error.
                 with contextlib.suppress(OSError):
                     render.data({"error": {"kind": type(error).__name__, "message": message(error)}})

@@ -67,13 +67,15 @@ class Outcome:
 
     def _too_late(self, keeping: ResolvedRule) -> Iterator[str]:
         """What another policy quantizes before a policy that would keep it is asked: its order is easily mistaken."""
-        others = {rule.label for rule in self.rules if rule.source != keeping.source and rule.format is not None}
         if keeping.source == self.scheme.name:
             return
+        others = {rule.label for rule in self.rules if rule.source != keeping.source and rule.format is not None}
         taken = self._selected([keeping], [decision for decision in self.decisions if decision.rule in others])
         if taken:
-            takers = listed(_deciding(taken))
-            yield f"rule {keeping.label} would keep {len(taken):,} tensors that {takers} quantizes; put it in front"
+            takers = _deciding(taken)
+            verb, tensors = "quantizes" if len(takers) == 1 else "quantize", "tensor" if len(taken) == 1 else "tensors"
+            what = f"{len(taken):,} {tensors} that {listed(takers)} {verb}"
+            yield f"rule {keeping.label} would keep {what}; put it in front"
 
     def _out_of_range(self, resolved: ResolvedRule) -> str:
         layers, part = resolved.rule.layers, resolved.rule.part or Part.TEXT

@@ -85,10 +85,10 @@ def test_usage_errors_exit_with_2(cli: Cli, args: list[str]) -> None:
 
 
 WAITING = """
-import time
+import sys, time
 import schemegen.{module}
 def wait(*args, **kwargs):
-    print("ready", flush=True)
+    print("ready", flush=True, file=sys.__stdout__)
     time.sleep(60)
 schemegen.{module}.{name} = wait
 main({args!r})
