@@ -39,7 +39,7 @@ pygments_style = "default"
 pygments_dark_style = "github-dark"
 
 #: Pages outside this folder, and the pages of the site that include them.
-OUTSIDE: Final = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md"}
+OUTSIDE: Final = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 _LINK: Final = re.compile(r"\]\((?!https?:|#|mailto:)([^)\s#]*)")
 
 
@@ -50,7 +50,7 @@ def setup(app: Sphinx) -> None:
 
 
 def _included(app: Sphinx, path: Path, parent: str, content: list[str]) -> None:
-    """Links of README and CONTRIBUTING count from the root."""
+    """Links of what lies outside count from the root."""
     content[0] = _LINK.sub(lambda found: f"]({_from(ROOT, found[1], ROOT / 'docs')}", content[0])
 
 

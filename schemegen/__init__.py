@@ -11,9 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from schemegen.api import Inspection, Result, apply, describe, inspect, plan, verify
-    from schemegen.architectures.base import Architecture, ExpertLayout, Part, Role, TensorRule, config_int
-    from schemegen.backends.base import Backend, Buffers, NonFiniteWeight, WeightBackend, Weights
+    from schemegen.architectures.base import Architecture, ExpertLayout, Part, Role, TensorRule
+    from schemegen.architectures.config import config_int
+    from schemegen.backends.base import (
+        Backend,
+        Batch,
+        Buffers,
+        Job,
+        Needs,
+        NonFiniteWeight,
+        WeightBackend,
+        Weights,
+    )
     from schemegen.checking import check
+    from schemegen.described import Description
     from schemegen.errors import (
         CheckpointError,
         DuplicateNameError,
@@ -28,18 +39,31 @@ if TYPE_CHECKING:
     )
     from schemegen.hookspecs import hookimpl
     from schemegen.loader import load_policies, load_policy, load_scheme, load_schemes
-    from schemegen.planner import Plan
+    from schemegen.planner import Chunk, Plan, PlannedTensor, Totals
     from schemegen.planner.explanation import Explanation, explain
     from schemegen.policy import Policy
+    from schemegen.progress import Progress
     from schemegen.rule import Rule
     from schemegen.schemas import json_schema
     from schemegen.scheme import Format, Scheme
+    from schemegen.verifier import Report
 
 _HOMES = {
     "schemegen.api": ("Inspection", "Result", "apply", "describe", "inspect", "plan", "verify"),
-    "schemegen.architectures.base": ("Architecture", "ExpertLayout", "Part", "Role", "TensorRule", "config_int"),
-    "schemegen.backends.base": ("Backend", "Buffers", "NonFiniteWeight", "WeightBackend", "Weights"),
+    "schemegen.architectures.base": ("Architecture", "ExpertLayout", "Part", "Role", "TensorRule"),
+    "schemegen.architectures.config": ("config_int",),
+    "schemegen.backends.base": (
+        "Backend",
+        "Batch",
+        "Buffers",
+        "Job",
+        "Needs",
+        "NonFiniteWeight",
+        "WeightBackend",
+        "Weights",
+    ),
     "schemegen.checking": ("check",),
+    "schemegen.described": ("Description",),
     "schemegen.errors": (
         "CheckpointError",
         "DuplicateNameError",
@@ -54,32 +78,42 @@ _HOMES = {
     ),
     "schemegen.hookspecs": ("hookimpl",),
     "schemegen.loader": ("load_policies", "load_policy", "load_scheme", "load_schemes"),
-    "schemegen.planner": ("Plan",),
+    "schemegen.planner": ("Chunk", "Plan", "PlannedTensor", "Totals"),
     "schemegen.planner.explanation": ("Explanation", "explain"),
     "schemegen.policy": ("Policy",),
+    "schemegen.progress": ("Progress",),
     "schemegen.rule": ("Rule",),
     "schemegen.scheme": ("Format", "Scheme"),
     "schemegen.schemas": ("json_schema",),
+    "schemegen.verifier": ("Report",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Architecture",
     "Backend",
+    "Batch",
     "Buffers",
     "CheckpointError",
+    "Chunk",
+    "Description",
     "DuplicateNameError",
     "ExpertLayout",
     "Explanation",
     "Format",
     "Inspection",
+    "Job",
+    "Needs",
     "NonFiniteWeight",
     "OutputError",
     "Part",
     "Plan",
     "PlanError",
+    "PlannedTensor",
     "PluginError",
     "Policy",
+    "Progress",
+    "Report",
     "Result",
     "Role",
     "Rule",
@@ -87,6 +121,7 @@ __all__ = [
     "SchemeFileError",
     "SchemegenError",
     "TensorRule",
+    "Totals",
     "UnknownNameError",
     "UnsupportedError",
     "VerificationError",
@@ -108,6 +143,9 @@ __all__ = [
     "plan",
     "verify",
 ]
+
+
+__version__: str
 
 
 def __getattr__(name: str) -> Any:

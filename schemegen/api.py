@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
 from schemegen.architectures.base import Architecture
 from schemegen.backends.base import Backend
@@ -15,9 +15,8 @@ from schemegen.catalog import Catalog, load_catalog
 from schemegen.checkpoint import open_checkpoint
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.checkpoint.quantized import refuse_quantized
-from schemegen.described import Description, describe_checkpoint
-from schemegen.engines import check_declaration, engine_notes, serve_command
-from schemegen.errors import OutputError, UnknownNameError
+from schemegen.engines import check_declaration, engine_notes, serve_command, untried_notes
+from schemegen.errors import OutputError, UnknownNameError, UnsupportedError, shortened
 from schemegen.hookspecs import PROJECT
 from schemegen.inspection import Inspection, NamedTensor, look_at, names_of
 from schemegen.manifest import Manifest, read_manifest
@@ -25,19 +24,19 @@ from schemegen.planner import Plan, make_plan, resolve_rules
 from schemegen.planner.rules import ResolvedRule
 from schemegen.policy import Policy
 from schemegen.progress import Progress, Silent
-from schemegen.registry import Registry
+from schemegen.reproduction import DEFAULT_BACKEND, command_of, plugins_of
 from schemegen.runner.asked import devices_of, revision_of, workers_of
 from schemegen.runner.place import settled
 from schemegen.runner.produce import Order, Produced, produce
 from schemegen.scheme import Scheme
-from schemegen.seal import argument, base_model_id, default_name, hub_id
+from schemegen.seal import argument, base_model_id, default_name
 from schemegen.verifier import Report, check_source_headers, verify_folder
 from schemegen.verifier.against import source_of
 
-__all__ = ["Description", "Inspection", "Report", "Result", "apply", "describe", "inspect", "plan", "verify"]
+if TYPE_CHECKING:
+    from schemegen.described import Description
 
-DEFAULT_BACKEND: Final = "native-rtn"
-_Model = TypeVar("_Model", Scheme, Policy)
+__all__ = ["Inspection", "Report", "Result", "apply", "describe", "inspect", "plan", "verify"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ def plan(
     revision: str | None = None,
 ) -> Plan:
     """Plan a scheme (name, YAML file or object) on a model (Hub id, folder or sample:NAME) from headers alone."""
-    checkpoint = open_checkpoint(str(model), revision_of(revision))
+    checkpoint = open_checkpoint(model, revision_of(revision))
     catalog = load_catalog()
     planned, _ = _planned(catalog, scheme, checkpoint, policies)
     # A plan that no backend can carry out is not worth showing.
@@ -98,7 +97,7 @@ def apply(
     """
     base = None if base_model is None else base_model_id(base_model)
     devices, workers = devices_of(device), workers_of(jobs)
-    catalog, checkpoint = load_catalog(), open_checkpoint(str(model), revision_of(revision))
+    catalog, checkpoint = load_catalog(), open_checkpoint(model, revision_of(revision))
     planned, architecture = _planned(catalog, scheme, checkpoint, policies)
     chosen = catalog.backend(backend)
     _check_backends(catalog, planned, chosen)
@@ -114,8 +113,9 @@ def apply(
         overwrite,
         restart,
         unindexed,
-        tuple(_command(catalog, planned, checkpoint, policies, chosen.name, base)),
+        tuple(command_of(catalog, planned, checkpoint, policies, chosen.name, base)),
         base_model=base,
+        plugins=plugins_of(catalog, planned, policies, chosen.name),
     )
     return _result(order, produce(order, progress or Silent()))
 
@@ -137,7 +137,7 @@ def verify(
         raise OutputError(f"no folder {place}; give the folder that apply wrote")
     manifest = read_manifest(place)
     shown = progress or Silent()
-    checkpoint = source_of(manifest, None if against is None else str(against), revision)
+    checkpoint = source_of(manifest, against, revision)
     planned, architecture = (None, None) if checkpoint is None else _replanned(manifest, checkpoint)
     if checkpoint is not None:
         check_source_headers(manifest, checkpoint)
@@ -150,13 +150,13 @@ def verify(
 
 def inspect(model: str | Path, *, revision: str | None = None) -> Inspection:
     """What a model is made of, by part and role, from headers alone."""
-    checkpoint = open_checkpoint(str(model), revision_of(revision))
+    checkpoint = open_checkpoint(model, revision_of(revision))
     return look_at(checkpoint, load_catalog().architecture_of(checkpoint.config))
 
 
 def tensor_names(model: str | Path, *, revision: str | None = None) -> tuple[NamedTensor, ...]:
     """Every tensor of a model by name, with part and role where its architecture is known and knows it."""
-    checkpoint, catalog = open_checkpoint(str(model), revision_of(revision)), load_catalog()
+    checkpoint, catalog = open_checkpoint(model, revision_of(revision)), load_catalog()
     try:
         architecture = catalog.architecture_of(checkpoint.config)
     except UnknownNameError:
@@ -164,17 +164,15 @@ def tensor_names(model: str | Path, *, revision: str | None = None) -> tuple[Nam
     return names_of(checkpoint, architecture)
 
 
-def describe(model: str | Path, *, revision: str | None = None) -> Scheme:
-    """The scheme that a quantized model's config describes, from headers alone; it names built-in policies only.
+def describe(model: str | Path, *, revision: str | None = None) -> Description:
+    """The scheme that a quantized model's config describes, from headers alone, and remarks on what that does not tell.
 
-    UnsupportedError for a model not made by compressed-tensors; CheckpointError where config and tensors disagree.
+    It names built-in policies only. UnsupportedError for a model that compressed-tensors did not make or no scheme can
+    say; CheckpointError where config and tensors disagree.
     """
-    return description(model, revision=revision).scheme
+    from schemegen.described import describe_checkpoint
 
-
-def description(model: str | Path, *, revision: str | None = None) -> Description:
-    """What `describe` gives, with remarks on what the config does not tell."""
-    checkpoint, catalog = open_checkpoint(str(model), revision_of(revision)), load_catalog()
+    checkpoint, catalog = open_checkpoint(model, revision_of(revision)), load_catalog()
     policies = [policy for policy in catalog.policies if catalog.policies.origin(policy.name) == PROJECT]
     return describe_checkpoint(checkpoint, catalog.architecture_of, policies)
 
@@ -204,35 +202,8 @@ def _planned(
     refuse_quantized(checkpoint)
     architecture = catalog.architecture_of(checkpoint.config)
     planned = make_plan(checkpoint, architecture, found, rules)
-    notes = engine_notes(planned, architecture, check_declaration(planned, architecture))
+    notes = engine_notes(planned, architecture, check_declaration(planned, architecture)) + untried_notes(architecture)
     return replace(planned, notes=planned.notes + notes), architecture
-
-
-def _command(
-    catalog: Catalog,
-    plan: Plan,
-    checkpoint: Checkpoint,
-    policies: Sequence[str | Path | Policy],
-    backend: str,
-    base_model: str | None,
-) -> Iterator[str]:
-    """The words that make an output again; what is not registered is named as a file."""
-    yield from ("schemegen", "apply", _word(catalog.schemes, plan.scheme), argument(plan.model_id))
-    if plan.revision is not None:
-        yield from ("--revision", plan.revision)
-    for policy in policies:
-        yield from ("--policy", _word(catalog.policies, catalog.policy(policy)))
-    if backend != DEFAULT_BACKEND:
-        yield from ("--backend", backend)
-    if base_model not in (None, hub_id(plan.model_id)):
-        yield from ("--base-model", str(base_model))
-    if any(file.mtp for file in checkpoint.unindexed):
-        yield from ("--unindexed", "drop")
-
-
-def _word(registry: Registry[_Model], found: _Model) -> str:
-    known = found.name in registry and registry.get(found.name) == found
-    return found.name if known else f"{found.name}.yaml"
 
 
 def _check_backends(catalog: Catalog, plan: Plan, chosen: GuardedBackend | None = None) -> None:
@@ -245,6 +216,12 @@ def _check_backends(catalog: Catalog, plan: Plan, chosen: GuardedBackend | None 
 
 def _replanned(manifest: Manifest, checkpoint: Checkpoint) -> tuple[Plan, Architecture]:
     """The plan of a finished output again: the manifest holds scheme and rules in full, so no name is looked up."""
-    architecture = load_catalog().architecture_of(checkpoint.config)
+    try:
+        architecture = load_catalog().architecture_of(checkpoint.config)
+    except UnknownNameError as error:
+        if plugin := manifest.plugins.get("architecture"):
+            told = f"architecture {shortened(manifest.architecture)} came from the plugin {shortened(plugin)}"
+            raise UnsupportedError(f"{told}, which is not loaded; install it to compare with the source") from error
+        raise
     rules = [ResolvedRule.from_dict(rule) for rule in manifest.rules]
-    return make_plan(checkpoint, architecture, manifest.scheme, rules), architecture
+    return make_plan(checkpoint, architecture, manifest.scheme, rules, again=True), architecture

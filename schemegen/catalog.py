@@ -7,20 +7,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pydantic import ValidationError
+
 from schemegen import builtin
 from schemegen.architectures.base import Architecture
+from schemegen.architectures.guard import guarded
 from schemegen.backends.base import Backend
 from schemegen.backends.guard import GuardedBackend, attribute_fault
-from schemegen.errors import PluginError, UnknownNameError
+from schemegen.blame import invalid
+from schemegen.documents import YAML_SUFFIXES, is_file_name
+from schemegen.errors import PluginError, UnknownNameError, plain
 from schemegen.hookspecs import PROJECT
 from schemegen.loader import load_policy, load_scheme
-from schemegen.plugins import Plugin, collect, plugin_manager
+from schemegen.plugins import PLUGINS_VARIABLE, Plugin, are_plugins_off, collect, plugin_manager
 from schemegen.policy import Policy
 from schemegen.registry import Registry, typed
 from schemegen.scheme import Scheme
 
 _Model = TypeVar("_Model", Scheme, Policy)
-_FILE_SUFFIXES = (".yaml", ".yml")
 _ADVICE = "a model family of your own is one object in a plugin (docs/how-to/architecture.md)"
 
 
@@ -45,8 +49,13 @@ class Catalog:
 
     def policies_beside(self, given: str | Path | Scheme) -> Callable[[str], Policy]:
         """Finds the policies that a scheme names; files among them lie beside the scheme's own, where it has one."""
-        folder = Path(given).parent if not isinstance(given, Scheme) and _is_file(given) else Path()
-        return lambda name: self.policy(folder / name if _is_file(name) else name)
+        folder = Path(given).parent if not isinstance(given, Scheme) and is_file_name(given) else Path()
+
+        def find(name: str) -> Policy:
+            given = folder / name if is_file_name(name) else name
+            return self._find(given, self.policies, load_policy, folder)
+
+        return find
 
     def backend(self, given: str | Backend) -> GuardedBackend:
         """A backend by name, or the one given, guarded: its faults name it and its origin."""
@@ -66,22 +75,42 @@ class Catalog:
         if not isinstance(model_type, str) or model_type not in by_type:
             notes = [_ADVICE, *self.notes]
             raise UnknownNameError("model_type", str(model_type), by_type, notes, cutoff=0.9)
-        return by_type[model_type]
+        found = by_type[model_type]
+        origin = self.architectures.origin(found.name)
+        return found if origin == PROJECT else guarded(found, origin)
 
     def _architectures_by_type(self) -> dict[str, Architecture]:
         return {name: architecture for architecture in self.architectures for name in architecture.model_types}
 
     @property
     def notes(self) -> list[str]:
-        """Each failed plugin as a sentence: the name asked for may be that plugin's."""
-        return [f"{failure} (it may have registered the name)" for failure in self.failures]
+        """Why the name asked for may be unknown here: each failed plugin, or that none is loaded."""
+        failed = [f"{failure} (it may have registered the name)" for failure in self.failures]
+        return [*failed, *([f"plugins are off ({PLUGINS_VARIABLE})"] if are_plugins_off() else [])]
 
-    def _find(self, given: str | Path, registry: Registry[_Model], load: Callable[[Path], _Model]) -> _Model:
-        return load(Path(given)) if _is_file(given) else registry.get(str(given), self.notes)
+    def _find(
+        self, given: str | Path, registry: Registry[_Model], load: Callable[[Path], _Model], folder: Path = Path()
+    ) -> _Model:
+        """By name, or from a file; `folder` is where a file of that name would lie, whose suffix was left out."""
+        if is_file_name(given):
+            return load(Path(given))
+        asked: str = str(given)
+        notes = [] if asked in registry else [*file_notes(asked, folder), *self.notes]
+        return registry.get(asked, notes)
 
 
-def _is_file(given: str | Path) -> bool:
-    return isinstance(given, Path) or given.endswith(_FILE_SUFFIXES)
+def file_notes(name: str, folder: Path = Path()) -> list[str]:
+    """That a file has the name asked for, where one does."""
+    found = [f"{name}{suffix}" for suffix in YAML_SUFFIXES if _is_there(folder / f"{name}{suffix}")]
+    return [f"there is a file {plain(file)}: give it with its suffix" for file in found[:1]]
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        # Longer than a file's name may be.
+        return False
 
 
 def own_backend(backend: Backend) -> GuardedBackend:
@@ -107,10 +136,21 @@ def _model_type_fault(architecture: Architecture, others: Iterable[Architecture]
     return twin and f"model_type {twin!r} is that of architecture {taken[twin]} already; take it out of one"
 
 
+def _model_fault(model: Scheme | Policy) -> str | None:
+    """What is wrong with a model that pydantic was told to make without looking, as by model_copy."""
+    kind: type[Scheme | Policy] = Scheme if isinstance(model, Scheme) else Policy
+    try:
+        kind.model_validate(model.model_dump(warnings=False))
+    except ValidationError as error:
+        return invalid(error)
+    return None
+
+
 def load_catalog() -> Catalog:
     """Load the built-ins and every plugin; a broken guest is skipped and stands in `failures`."""
     plugins = plugin_manager([builtin])
-    schemes, policies = Registry("scheme", Scheme), Registry("policy", Policy)
+    schemes = Registry("scheme", Scheme, lambda scheme, _: _model_fault(scheme))
+    policies = Registry("policy", Policy, lambda policy, _: _model_fault(policy))
     architectures, backends = Registry("architecture", Architecture, _model_type_fault), _backends()
     collect(plugins, "schemegen_register_schemes", schemes)
     collect(plugins, "schemegen_register_policies", policies)

@@ -24,6 +24,16 @@ from typing import Final
 _MAX_NAME: Final = 80
 _MAX_TEXT: Final = 300
 _MAX_FAULTS: Final = 20
+#: More names are no help in a message.
+_MAX_KNOWN: Final = 8
+#: By kind of name, which lists show them all.
+_LISTS: Final = {
+    "scheme": "schemes",
+    "policy": "policies",
+    "architecture": "architectures",
+    "backend": "backends",
+    "name": "[schemes|policies|architectures|backends]",
+}
 
 
 def shortened(name: str) -> str:
@@ -71,7 +81,12 @@ def _unknown(kind: str, name: str, names: Sequence[str], suggestions: Sequence[s
     head = f"unknown {kind} {shortened(name)}"
     if suggestions:
         return f"{head}: did you mean {' or '.join(suggestions)}?"
-    return f"{head}: known are {', '.join(names)}" if names else f"{head}: none is registered"
+    if not names:
+        return f"{head}: none is registered"
+    if len(names) > _MAX_KNOWN and kind in _LISTS:
+        return f"{head}: schemegen list {_LISTS[kind]} shows the {len(names)} known"
+    rest = len(names) - _MAX_KNOWN
+    return f"{head}: known are {', '.join(names[:_MAX_KNOWN])}" + (f" and {rest} more" if rest > 0 else "")
 
 
 class DuplicateNameError(SchemegenError):
@@ -81,9 +96,9 @@ class DuplicateNameError(SchemegenError):
         self.kind = kind
         self.name = name
         self.origins = (first, second)
-        super().__init__(
-            f"{kind} {name!r} is registered twice: by {first} and by {second}; rename one or uninstall one"
-        )
+        twice = f"twice by {first}; take one out"
+        both = f"twice: by {first} and by {second}; rename one or uninstall one"
+        super().__init__(f"{kind} {name!r} is registered {twice if first == second else both}")
 
 
 class PluginError(SchemegenError):
@@ -120,6 +135,12 @@ class SchemeFileError(SchemegenError):
         if rest := self.faults[_MAX_FAULTS:]:
             lines.append(f"and {len(rest)} more faults")
         super().__init__("\n".join(lines))
+
+    @property
+    def in_short(self) -> str:
+        """The first fault in one line, and how many more there are."""
+        rest = len(self.faults) - 1
+        return f"{self.faults[0]}" + (f", and {rest} more; schemegen check tells all" if rest else "")
 
 
 class UnsupportedError(SchemegenError):

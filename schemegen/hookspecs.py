@@ -62,3 +62,7 @@ def schemegen_register_architectures() -> Iterable[Architecture]:
 def schemegen_register_backends() -> Iterable[Backend]:
     """Ways to compute a format: `return [MyBackend()]`, instances rather than classes."""
     return ()
+
+
+HOOKS: Final = tuple(sorted(name for name in globals() if name.startswith(f"{PROJECT}_register_")))
+"""The names of the hooks."""

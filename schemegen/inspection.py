@@ -94,8 +94,8 @@ def look_at(checkpoint: Checkpoint, architecture: Architecture) -> Inspection:
 
 def _rows(checkpoint: Checkpoint, architecture: Architecture) -> Iterator[InspectionRow]:
     groups: dict[tuple[Part, Role, str, Layout], list[TensorHeader]] = {}
-    for tensor in checkpoint.tensors:
-        info = architecture.identify(tensor.name)
+    infos = architecture.identify_all(tensor.name for tensor in checkpoint.tensors)
+    for tensor, info in zip(checkpoint.tensors, infos, strict=True):
         groups.setdefault((info.part, info.role, tensor.dtype, _layout(info)), []).append(tensor)
     for key, tensors in sorted(groups.items(), key=lambda item: _order(item[0])):
         yield InspectionRow(*key, len(tensors), sum(prod(t.shape) for t in tensors), sum(t.nbytes for t in tensors))

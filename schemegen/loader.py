@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from schemegen.documents import Document, Place, StrictLoader, read_document
+from schemegen.documents import Document, Place, StrictLoader, file_error, read_document, yaml_files
 from schemegen.errors import SchemeFault, SchemeFileError, plain, shortened
 from schemegen.mending import mended
 from schemegen.policy import Policy
 from schemegen.registry import NAME_RULE
 from schemegen.rule import Rule
 from schemegen.scheme import Calibration, Format, Quantization, Scheme
+from schemegen.shadows import own_shadow_faults
 
 if TYPE_CHECKING:
     from schemegen.documents import Loader
 
 _Model = TypeVar("_Model", bound=BaseModel)
+_Item = Mapping[str, Any]
 #: By the field on top, whose fields stand below it.
 _BELOW: Final[Mapping[str | int, tuple[type[BaseModel], ...]]] = {
     "formats": (Format, Quantization),
@@ -32,6 +35,9 @@ _BELOW: Final[Mapping[str | int, tuple[type[BaseModel], ...]]] = {
 }
 #: Fields are looked at first, then wholes, then what is left when their faults are gone.
 _ROUNDS: Final = 4
+#: Nobody reads more faults of one file, and to look for the nearest name takes its time.
+_MOST_TOLD: Final = 100
+_WORDS: Final[Mapping[type[BaseModel], str]] = {Scheme: "scheme", Policy: "policy"}
 #: What a value of the wrong kind must be, by pydantic's word for the fault.
 _KINDS: Final = {
     "bool_type": "true or false",
@@ -41,6 +47,15 @@ _KINDS: Final = {
     "string_type": "text",
     "tuple_type": "a list",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed(Generic[_Model]):
+    """What a file holds and all its faults; `stand_ins` are where those are, and `found` None where none would do."""
+
+    found: _Model | None
+    faults: tuple[SchemeFault, ...] = ()
+    stand_ins: frozenset[Place] = frozenset()
 
 
 def load_scheme(path: str | Path) -> Scheme:
@@ -58,6 +73,13 @@ def load_model(path: str | Path, model: type[_Model]) -> _Model:
     return _validated(read_document(Path(path)), model)
 
 
+def load_file(path: str | Path) -> Scheme | Policy:
+    """What a YAML file holds, scheme or policy; SchemeFileError lists all its faults."""
+    document = read_document(Path(path))
+    kind: type[Scheme | Policy] = kind_of(document.data)
+    return _validated(document, kind)
+
+
 def kind_of(fields: Iterable[str]) -> type[Scheme] | type[Policy]:
     """Scheme or Policy: by `formats` or `rules` or, of a file that has both or neither, by how many names are near."""
     given = set(fields)
@@ -72,12 +94,12 @@ def _nearness(model: type[BaseModel], given: Iterable[str]) -> int:
 
 
 def load_schemes(folder: str | Path) -> list[Scheme]:
-    """The schemes in a folder's *.yaml files, by file name; the faults of all files in one error."""
+    """The schemes in a folder's YAML files, by file name; SchemeFileError where there is none, or with all faults."""
     return _load_folder(Path(folder), Scheme)
 
 
 def load_policies(folder: str | Path) -> list[Policy]:
-    """The policies in a folder's *.yaml files, by file name; the faults of all files in one error."""
+    """The policies in a folder's YAML files, by file name; SchemeFileError where there is none, or with all faults."""
     return _load_folder(Path(folder), Policy)
 
 
@@ -93,7 +115,7 @@ def load_shipped(folder: Path) -> tuple[list[Scheme], list[Policy]]:
 def _load_folder(folder: Path, model: type[_Model], loader: Loader = StrictLoader) -> list[_Model]:
     found: list[_Model] = []
     faults: list[SchemeFault] = []
-    for path in sorted(folder.glob("*.yaml")):
+    for path in yaml_files(folder):
         try:
             found.append(_validated(read_document(path, loader), model))
         except SchemeFileError as error:
@@ -103,29 +125,82 @@ def _load_folder(folder: Path, model: type[_Model], loader: Loader = StrictLoade
     return found
 
 
-def parse(document: Document, model: type[_Model]) -> tuple[_Model | None, list[SchemeFault]]:
-    """The model that a file holds, and all its faults; stand-ins are where those are, None where none would do.
+def parse(document: Document, model: type[_Model]) -> Parsed[_Model]:
+    """The model that a file holds, and all its faults.
 
     pydantic looks at a whole only when all its fields are right: with stand-ins for what is not, it goes on.
     """
-    data, told, found = document.data, set[Place](), list[SchemeFault]()
+    data, told, faults = document.data, frozenset[Place](), list[SchemeFault]()
     for _ in range(_ROUNDS if model in (Scheme, Policy) else 1):
         try:
-            return model.model_validate(data), found
+            found = model.model_validate(data)
+            shadowed = [item for item in own_shadow_faults(found) if item[0] not in told]
+            faults += [document.fault(*item) for item in (*shadowed, *_uses(document, found, told))]
+            return Parsed(found, tuple(faults), told)
         except ValidationError as error:
-            # What is said of a stand-in is nobody's fault.
-            items = [item for item in error.errors(include_url=False) if item["loc"][:2] not in told]
-            found += [_fault(document, model, item) for item in items]
+            items = _own(document, error.errors(include_url=False), told)
+            faults += [_fault(document, model, item) for item in items[:_MOST_TOLD]]
+            if rest := items[_MOST_TOLD:]:
+                first = _fault(document, model, rest[0])
+                faults.append(SchemeFault(first.file, "", f"here and below are {len(rest)} more faults", first.line))
+                break
             told |= {item["loc"][:2] for item in items}
             data = mended(data, [item["loc"] for item in items])
-    return None, found
+    return Parsed(None, tuple(faults), told)
+
+
+def _own(document: Document, items: Sequence[Any], told: Iterable[Place]) -> list[_Item]:
+    """The faults that are the file's own: neither those of stand-ins, nor what follows from a fault told before.
+
+    Such is a list that lacks but its faulty items, and a rule that uses a format of a name that none may have.
+    """
+    places = {item["loc"][:size] for item in items for size in range(len(item["loc"]))}
+    formats = document.data.get("formats")
+
+    def follows(item: _Item) -> bool:
+        if item["type"] == "too_short":
+            return item["loc"] in places
+        used = item["loc"][-1:] == ("use",) and item["type"] == "fault" and _at(document.data, item["loc"])
+        return isinstance(formats, dict) and isinstance(used, str) and used in formats
+
+    return [item for item in items if item["loc"][:2] not in told and not follows(item)]
+
+
+def _at(data: Any, place: Place) -> Any:
+    """The value at a place, as far as the file goes there."""
+    for part in place:
+        if (isinstance(data, dict) and part in data) or (isinstance(data, list) and isinstance(part, int)):
+            data = data[part]  # type: ignore[index]
+    return data
+
+
+def _uses(document: Document, found: object, told: Iterable[Place]) -> Iterator[tuple[Place, str]]:
+    """What is wrong with `use` in rules that have a stand-in for another fault."""
+    if not isinstance(found, Scheme):
+        return
+    for place in sorted(told, key=str):
+        rule = _at(document.data, place)
+        use = rule.get("use") if len(place) == 2 and place[0] == "policy" and isinstance(rule, dict) else None
+        if isinstance(use, str) and use not in document.data["formats"]:
+            try:
+                found.format_name(use, "")
+            except ValueError as error:
+                yield (*place, "use"), str(error).removeprefix(": use: ")
 
 
 def _validated(document: Document, model: type[_Model]) -> _Model:
-    parsed, faults = parse(document, model)
-    if parsed is None or faults:
-        raise SchemeFileError(in_order(faults))
-    return parsed
+    _check_kind(document, model)
+    parsed = parse(document, model)
+    if parsed.found is None or parsed.faults:
+        raise SchemeFileError(in_order(parsed.faults))
+    return parsed.found
+
+
+def _check_kind(document: Document, model: type[BaseModel]) -> None:
+    """One sentence rather than a fault for every field, where the file is plainly one of the other kind."""
+    kind = kind_of(document.data)
+    if model in _WORDS and kind is not model and ("formats" in document.data) != ("rules" in document.data):
+        raise file_error(document.path, f"is a {_WORDS[kind]}, and a {_WORDS[model]} is wanted")
 
 
 def in_order(faults: Iterable[SchemeFault]) -> list[SchemeFault]:
@@ -144,6 +219,8 @@ def _message(model: type[BaseModel], item: Any) -> str:
         return _unknown_field(model, item["loc"])
     if kind == "string_pattern_mismatch":
         return f"{shortened(str(item['input']))} cannot be a name; {NAME_RULE}"
+    if kind == "too_short":
+        return "is empty; give at least one"
     if kind in _KINDS:
         return f"must be {_KINDS[kind]}"
     if message.startswith("Input should be "):

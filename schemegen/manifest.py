@@ -95,11 +95,10 @@ class Manifest(StrictModel):
     """What an output is: made by which version and backend, from what, under which scheme and rules, byte for byte.
 
     `shards` are the tiles of every output shard from its first byte, `files` the digests of all other files;
-    `source_files` are those of the source's config.json and side files, by the source's names.
+    `source_files` are those of the source's config.json and side files; `plugins` brought what is not schemegen's own.
     """
 
-    # pydantic keeps names that begin with model_ for itself unless told.
-    model_config = ConfigDict(protected_namespaces=())
+    model_config = ConfigDict(protected_namespaces=())  # pydantic keeps names in model_ for itself unless told
 
     schema_version: Literal[1] = 1
     schemegen: str
@@ -110,6 +109,7 @@ class Manifest(StrictModel):
     revision: str | None
     base_model: str | None = None
     architecture: str
+    plugins: dict[str, str] = Field(default_factory=dict)
     scheme: Scheme
     scheme_digest: str
     rules: list[dict[str, Any]]
@@ -133,9 +133,10 @@ class Manifest(StrictModel):
 
     def _is_rule(self, row: Mapping[str, Any]) -> bool:
         try:
+            if not isinstance(row["label"], str):
+                return False
             rule = ResolvedRule.from_dict(row)
-            named = self.scheme.format_name(rule.rule.use, rule.label)
-            return isinstance(row["label"], str) and rule.to_dict() == row and named == rule.format
+            return rule.to_dict() == row and self.scheme.format_name(rule.rule.use, rule.label) == rule.format
         except (KeyError, TypeError, ValueError):
             return False
 
@@ -233,8 +234,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 def _read(path: Path) -> bytes:
     try:
-        # To open a pipe for reading would wait for somebody who writes.
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # a pipe is not waited for
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
                 raise VerificationError([f"{path} is no file of at most {MAX_BYTES:,} bytes; it is no manifest"])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import count
 from typing import Any, Final
 
 from schemegen.scheme import RESERVED
@@ -10,8 +11,8 @@ from schemegen.scheme import RESERVED
 Fields = dict[str, Any]
 
 _FORMAT: Final[Fields] = {"num_bits": 8, "strategy": "channel"}
-#: The name of a policy that nobody has, in the place of an entry: of those it is not known what they take.
-NOBODYS: Final = "0-faulty-0"
+#: A name in the place of an entry of a scheme's policy, which nobody looks up: `loader.parse` tells where it stands.
+_ENTRY: Final = "faulty"
 _FIELDS: Final[Fields] = {"schema_version": 1, "name": "file", "summary": "a file with faults", "policy": []}
 
 
@@ -26,14 +27,19 @@ def mended(data: Fields, places: Iterable[tuple[str | int, ...]]) -> Fields:
 def _mend(fields: Fields, field: str | int = "", below: str | int = "", deeper: str | int = "") -> None:
     held = fields.get(str(field))
     if isinstance(held, dict) and field == "formats" and below in held:
-        rest = {name: format for name, format in held.items() if name != below}
+        rest = {name: format for name, format in held.items() if name != below} or {_ENTRY: _FORMAT}
         # Of a name that none may have no stand-in would do.
         fields["formats"] = rest if deeper == "[key]" or below in RESERVED else {**held, below: _FORMAT}
     elif isinstance(held, list) and isinstance(below, int):
-        # Selects nothing, each in its own way: else it would shadow the next.
-        rule = {"use": "keep", "name": f"re:(?!){below}"}
-        fields[str(field)] = [*held[:below], NOBODYS if field == "policy" else rule, *held[below + 1 :]]
+        stand_in = _ENTRY if field == "policy" else _rule_unlike(held)
+        fields[str(field)] = [*held[:below], stand_in, *held[below + 1 :]]
     elif field in _FIELDS:
         fields[str(field)] = _FIELDS[str(field)]
     else:
         fields.pop(str(field), None)
+
+
+def _rule_unlike(rules: Sequence[Any]) -> Fields:
+    """A rule that selects nothing, in a way that no other does: one of its name would shadow the next."""
+    names = {rule.get("name") for rule in rules if isinstance(rule, dict) and isinstance(rule.get("name"), str)}
+    return {"use": "keep", "name": next(name for number in count() if (name := f"re:(?!){number}") not in names)}

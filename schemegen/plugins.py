@@ -8,13 +8,14 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import Distribution, EntryPoint, entry_points
+from pathlib import Path
 from typing import Final, TypeVar
 
 import pluggy
 
 from schemegen import hookspecs
-from schemegen.blame import hook_names, misfit, reason_of
-from schemegen.errors import PluginError, plain
+from schemegen.blame import misfit, reason_of
+from schemegen.errors import PluginError, plain, shortened
 from schemegen.registry import Named, Registry
 
 GROUP: Final = hookspecs.PROJECT
@@ -51,6 +52,12 @@ class Plugin:
         """Distribution and version, as messages and lists show them."""
         return f"{self.distribution} {self.version}".strip()
 
+    @property
+    def module(self) -> str:
+        """The module that the implementation is or comes from; empty before it is imported."""
+        found = self.implementation
+        return str(getattr(found, "__name__", type(found).__module__)) if found is not None else ""
+
     def error(self, reason: str) -> PluginError:
         """A PluginError that blames this plugin."""
         return PluginError(self.name, self.distribution, self.version or "(built in)", reason)
@@ -85,7 +92,7 @@ def plugin_manager(builtins: Iterable[object] = ()) -> Plugins:
         plugin = Plugin(_name(builtin), hookspecs.PROJECT, "", builtin)
         with _blamed(plugins, plugin):
             _register(plugins, plugin)
-    if not _is_off(PLUGINS_VARIABLE):
+    if not are_plugins_off():
         guests = [(_plugin_of(found.name, found.dist), found) for found in entry_points(group=GROUP)]
         for guest, entry_point in sorted(guests, key=lambda pair: (pair[0].name, pair[0].distribution)):
             _load(plugins, guest, entry_point)
@@ -105,6 +112,11 @@ def _name(builtin: object) -> str:
     return str(getattr(builtin, "__name__", type(builtin).__name__))
 
 
+def are_plugins_off() -> bool:
+    """Whether the environment says to load no guest."""
+    return _is_off(PLUGINS_VARIABLE)
+
+
 def _is_off(variable: str) -> bool:
     return os.environ.get(variable, "").strip().lower() in _OFF
 
@@ -122,17 +134,19 @@ def _plugin_of(name: str, distribution: Distribution | None) -> Plugin:
 def _load(plugins: Plugins, guest: Plugin, entry_point: EntryPoint) -> None:
     began = time.perf_counter()
     with _blamed(plugins, guest):
-        implementation = _imported(plugins.manager, guest, entry_point)
+        implementation = _imported(guest, entry_point)
         _register(plugins, replace(guest, implementation=implementation, seconds=time.perf_counter() - began))
 
 
-def _imported(manager: pluggy.PluginManager, guest: Plugin, entry_point: EntryPoint) -> object:
+def _imported(guest: Plugin, entry_point: EntryPoint) -> object:
+    if not entry_point.pattern.match(entry_point.value):
+        raise guest.error(f"its entry point is {shortened(entry_point.value)}; name a module, or module:object")
     try:
         return entry_point.load()
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        reason = reason_of(manager, error)
+        reason = reason_of(error, entry_point.module)
         raise guest.error(f"{plain(entry_point.value)} cannot be imported: {reason}") from error
 
 
@@ -154,8 +168,17 @@ def _check_hooks(manager: pluggy.PluginManager, plugin: Plugin) -> None:
     manager.register(plugin.implementation, plugin.name)
     manager.check_pending()
     if not manager.get_hookcallers(plugin.implementation):
-        names = ", ".join(hook_names(manager))
+        names = ", ".join(hookspecs.HOOKS)
         raise plugin.error(f"implements no hook; decorate functions with schemegen's @hookimpl ({names})")
+    for name in hookspecs.HOOKS:
+        if any(own.wrapper or own.hookwrapper for own in _implementations(manager, plugin, name)):
+            raise plugin.error(f"{name} is a wrapper, and those are not taken; return what the plugin adds")
+
+
+def _implementations(manager: pluggy.PluginManager, plugin: Plugin, hook_name: str) -> list[pluggy.HookImpl]:
+    """This one plugin's implementations of the hook, so that a fault has one owner."""
+    found = getattr(manager.hook, hook_name).get_hookimpls()
+    return [implementation for implementation in found if implementation.plugin is plugin.implementation]
 
 
 def _same(plugin: Plugin, other: Plugin) -> bool:
@@ -163,23 +186,38 @@ def _same(plugin: Plugin, other: Plugin) -> bool:
 
 
 def _returned(manager: pluggy.PluginManager, plugin: Plugin, hook_name: str, type_: type[T]) -> Iterator[T]:
-    """What this one plugin's implementations of the hook return, so that a fault has one owner."""
-    for implementation in getattr(manager.hook, hook_name).get_hookimpls():
-        if implementation.plugin is plugin.implementation:
-            result = implementation.function()
-            # A pydantic model is iterable, and so is a string: neither is a collection of models.
-            if not isinstance(result, Iterable) or isinstance(result, (type_, str)):
-                raise plugin.error(f"returned {type(result).__name__}; return an iterable of {type_.__name__}")
-            yield from result
+    for implementation in _implementations(manager, plugin, hook_name):
+        result = implementation.function()
+        # A pydantic model is iterable, and so is a string: neither is a collection of models.
+        if not isinstance(result, Iterable) or isinstance(result, (type_, str)):
+            raise plugin.error(f"returned {type(result).__name__}; return an iterable of {type_.__name__}")
+        yield from result
 
 
 @contextlib.contextmanager
 def _blamed(plugins: Plugins, plugin: Plugin, what: str = "") -> Iterator[None]:
-    """Run a plugin's code: what it raises is its fault, sys.exit() too."""
+    """Run a plugin's code: what it raises is its fault, sys.exit() too, and the working folder stays the user's."""
     try:
-        yield
+        with _same_folder():
+            yield
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         cause = error.__cause__ if isinstance(error, PluginError) else error
-        plugins.fail(plugin, f"{what}{reason_of(plugins.manager, error)}", cause)
+        plugins.fail(plugin, f"{what}{reason_of(error, plugin.module)}", cause)
+
+
+@contextlib.contextmanager
+def _same_folder() -> Iterator[None]:
+    """Go back to the working folder where the code has left it: paths that a user gives are told from there."""
+    try:
+        folder = Path.cwd()
+    except OSError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            if Path.cwd() != folder:
+                os.chdir(folder)

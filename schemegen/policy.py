@@ -6,15 +6,14 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag, field_validator
 
-from schemegen.rule import Line, Name, Rule, SchemaVersion, StrictModel, as_tuple, refuse
-from schemegen.shadows import shadow_faults
+from schemegen.rule import Line, Name, OwnName, Rule, SchemaVersion, StrictModel, as_tuple
 
 
 class Policy(StrictModel):
-    """A named, ordered list of rules, none of which the ones before it shadow."""
+    """A named, ordered list of rules."""
 
     schema_version: SchemaVersion = Field(description="The version of this file format.")
-    name: Name = Field(description="What a person types to get the policy.")
+    name: OwnName = Field(description="What a person types to get the policy.")
     summary: Line = Field(description="One line for lists.")
     rules: tuple[Rule, ...] = Field(min_length=1, description="In order: the first rule that matches decides.")
 
@@ -22,13 +21,6 @@ class Policy(StrictModel):
     @classmethod
     def _read_rules(cls, value: Any) -> Any:
         return as_tuple(value)
-
-    @field_validator("rules")
-    @classmethod
-    def _refuse_shadowed(cls, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
-        labels = [f"rules.{position}" for position in range(len(rules))]
-        refuse(cls, [((position,), fault) for position, fault in shadow_faults(rules, labels)])
-        return rules
 
 
 PolicyEntry = Annotated[

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class Progress(Protocol):
@@ -16,6 +16,20 @@ class Progress(Protocol):
 
     def finish(self) -> None:
         """The stretch ends."""
+
+
+@runtime_checkable
+class Remarks(Protocol):
+    """What a Progress may have beside, and need not: a place for remarks."""
+
+    def remark(self, line: str) -> None:
+        """Show a line, between stretches."""
+
+
+def remark(progress: Progress, line: str) -> None:
+    """Have a progress show a line, where it has a place for remarks."""
+    if isinstance(progress, Remarks):
+        progress.remark(line)
 
 
 class Silent:

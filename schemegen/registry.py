@@ -9,6 +9,8 @@ from typing import Final, Generic, Protocol, TypeVar
 from schemegen.errors import DuplicateNameError, PluginError, UnknownNameError, plain, shortened
 
 NAME_PATTERN: Final = re.compile(r"[a-z0-9][a-z0-9._-]*")
+YAML_SUFFIXES: Final = (".yaml", ".yml")
+"""What ends so is read as a file, wherever a name may stand."""
 NAME_RULE: Final = "use lower-case letters, digits, dots, dashes and underscores, with a letter or digit first"
 
 
@@ -84,9 +86,16 @@ class Registry(Generic[T]):
         if not (isinstance(name, str) and NAME_PATTERN.fullmatch(name)):
             told = shortened(name) if isinstance(name, str) else typed(name)
             raise _refused(origin, f"{told} cannot name a {self.kind}; {NAME_RULE}")
+        if fault := file_fault(name):
+            raise _refused(origin, f"{shortened(name)} cannot name a {self.kind}; {fault}")
         others = (other for other, _ in staged.values() if other.name != name)
         if self._fault is not None and (reason := self._fault(obj, others)):
             raise _refused(origin, f"{self.kind} {name}: {reason}")
+
+
+def file_fault(name: str) -> str | None:
+    """Why a name can never be asked for: it is read as a file's."""
+    return "what ends in .yaml or .yml is read as a file" if name.endswith(YAML_SUFFIXES) else None
 
 
 def typed(obj: object) -> str:

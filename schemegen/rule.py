@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -21,19 +21,31 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from schemegen.architectures.base import PROTECTED_ROLES, Part, Role, TensorInfo
-from schemegen.registry import NAME_PATTERN
+from schemegen.architectures.base import FUSIONS, PROTECTED_ROLES, Part, Role, TensorInfo
+from schemegen.registry import NAME_PATTERN, file_fault
 
 LAYERS_PATTERN: Final = r"-?[0-9]{1,6}(--?[0-9]{1,6})?(,-?[0-9]{1,6}(--?[0-9]{1,6})?)*"
 _SPAN: Final = re.compile(r"(-?\d+)(?:-(-?\d+))?")
 _UNPRINTED: Final = ("Cc", "Cs", "Zl", "Zp")
 """Unicode's categories of control characters, halves of characters, and ends of lines and paragraphs."""
+_ALL_PARTS: Final = tuple(Part)
+FUSED: Final = {
+    fused.removesuffix("_proj"): tuple(member.removesuffix("_proj") for member in members)
+    for fused, members in FUSIONS.items()
+}
+"""Projections that one stored matrix holds, by the name of the whole: families that fuse them store `qkv`."""
 
 
 def _one_line(text: str) -> str:
     if any(unicodedata.category(character) in _UNPRINTED for character in text):
         raise ValueError("must be one line without control characters")
     return text
+
+
+def _no_file(name: str) -> str:
+    if fault := file_fault(name):
+        raise ValueError(f"{name} cannot be a name; {fault}")
+    return name
 
 
 def _version(value: object) -> object:
@@ -45,6 +57,8 @@ def _version(value: object) -> object:
 
 SchemaVersion = Annotated[Literal[1], BeforeValidator(_version)]
 Name = Annotated[str, Field(pattern=f"^{NAME_PATTERN.pattern}$")]
+OwnName = Annotated[Name, AfterValidator(_no_file)]
+"""The name that a scheme or policy gives itself; entries of a policy may name files, too."""
 Line = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(_one_line)]
 """What is shown in lists, cards and terminals as it stands."""
 
@@ -139,29 +153,36 @@ class Rule(StrictModel):
         """The projections named, or None for any and none."""
         return (self.projection,) if isinstance(self.projection, str) else self.projection
 
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts it looks at: its own, text where it names layers alone, else all."""
+        if self.part is not None:
+            return (self.part,)
+        return _ALL_PARTS if self.layers is None else (Part.TEXT,)
+
     def reaches(self, role: Role, part: Part) -> bool:
         """Whether the rule may select tensors of this role in this part."""
-        named = self.roles
-        if self.part is not part and (self.part is not None or (self.layers is not None and part is not Part.TEXT)):
+        if part not in self.parts:
             return False
+        named = self.roles
         return role in named if named is not None else self.use == "keep" or not is_protected_place(role, part)
+
+    def takes(self, projections: Sequence[str]) -> bool:
+        """Whether it selects a tensor that holds these: kept where one is named, quantized only where all are."""
+        named = self.projections
+        if named is None:
+            return True
+        held = [projection in named for projection in projections]
+        return any(held) if self.use == "keep" else bool(held) and all(held)
 
     def matches(self, info: TensorInfo, depth: int) -> bool:
         """Whether the rule selects this tensor; `depth` is the number of layers in the tensor's part."""
         return (
             self.reaches(info.role, info.part)
             and (self.layers is None or self._matches_layer(info.layer, depth))
-            and (self.projection is None or self._matches_projection(info))
+            and (self.projection is None or info.projection in (self.projections or ()) or self.takes(held_by(info)))
             and (self.name is None or re.match(self.name[3:], info.name) is not None)
         )
-
-    def _matches_projection(self, info: TensorInfo) -> bool:
-        """A stack of several projections is kept where one is named, and quantized only where all are."""
-        named = self.projections or ()
-        if info.experts is None:
-            return info.projection in named
-        held = [projection in named for projection in info.experts.projections]
-        return any(held) if self.use == "keep" else all(held)
 
     def _matches_layer(self, layer: int | None, depth: int) -> bool:
         return layer is not None and any(
@@ -176,6 +197,19 @@ def _member(kind: type[Role] | type[Part], value: Any) -> Role | Part:
         near = difflib.get_close_matches(str(value), list(kind), n=1)
         hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(kind)}"
         raise ValueError(f"{value!r:.80} is no {kind.__name__.lower()}; {hint}") from None
+
+
+def backward_span(rule: Rule) -> str | None:
+    """Of a rule's layers the first span that names none whatever their number: "3-1", "-1--3"."""
+    ends = layer_ends(rule.layers or "")
+    return next((f"{first}-{last}" for first, last in ends if last < first and (first < 0) == (last < 0)), None)
+
+
+def held_by(info: TensorInfo) -> tuple[str, ...]:
+    """The projections that a tensor holds: those of a stack of experts, those fused into one matrix, or its own."""
+    if info.experts is not None:
+        return info.experts.projections
+    return () if info.projection is None else FUSED.get(info.projection, (info.projection,))
 
 
 def layer_spans(layers: str, depth: int) -> list[tuple[int, int]]:
@@ -193,9 +227,17 @@ def layer_ends(layers: str) -> tuple[tuple[int, int], ...]:
     return tuple((int(first), int(last or first)) for first, last in found)
 
 
-def is_protected(info: TensorInfo) -> bool:
-    """Whether only a rule that names the tensor's role outright may quantize it."""
-    return is_protected_place(info.role, info.part)
+def spans_of(chosen: Iterable[int], known: Iterable[int] | None = None) -> str:
+    """Numbers as `layers` names them: "0-2,5". Where some are `known`, a span goes over those that are not."""
+    wanted, before = set(chosen), False
+    runs: list[list[int]] = []
+    for number in range(max(wanted, default=-1) + 1) if known is None else sorted(known):
+        if number in wanted and before:
+            runs[-1][1] = number
+        elif number in wanted:
+            runs.append([number, number])
+        before = number in wanted
+    return ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in runs)
 
 
 def is_protected_place(role: Role, part: Part) -> bool:

@@ -6,6 +6,7 @@ schema stays what one place of a file says about another: names of formats that 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from schemegen.errors import UnknownNameError
 from schemegen.policy import Policy
-from schemegen.registry import NAME_PATTERN
+from schemegen.registry import NAME_PATTERN, YAML_SUFFIXES
 from schemegen.rule import LAYERS_PATTERN
 from schemegen.scheme import RESERVED, Scheme
 
@@ -23,6 +24,7 @@ KINDS: Final[Mapping[str, type[Scheme | Policy]]] = {"scheme": Scheme, "policy":
 DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 _NAME: Final[Schema] = {"type": "string", "pattern": f"^{NAME_PATTERN.pattern}$"}
 _LINE: Final = r"^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]*$"
+_FILE: Final = f"({'|'.join(map(re.escape, YAML_SUFFIXES))})$"
 _LAYERS: Final = f"^{LAYERS_PATTERN}$"
 _GROUPED: Final = ["group", "tensor_group"]
 
@@ -42,6 +44,7 @@ def json_schema(kind: str) -> dict[str, Any]:
     if kind not in KINDS:
         raise UnknownNameError("kind of file", kind, KINDS)
     schema = _told(KINDS[kind].model_json_schema(schema_generator=_Plain))
+    schema["properties"]["name"]["not"] = {"pattern": _FILE}
     _amend_rule(schema["$defs"]["Rule"]["properties"])
     if kind == "scheme":
         _amend_scheme(schema)

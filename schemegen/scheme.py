@@ -18,8 +18,7 @@ from pydantic import (
 )
 
 from schemegen.policy import PolicyEntry, as_entries
-from schemegen.rule import Line, Name, Rule, SchemaVersion, StrictModel, refuse
-from schemegen.shadows import shadow_faults
+from schemegen.rule import Line, Name, OwnName, Rule, SchemaVersion, StrictModel, refuse
 
 Strategy = Literal["tensor", "channel", "group", "block", "tensor_group", "token", "attn_head"]
 DtypeName = Annotated[
@@ -142,7 +141,7 @@ class Scheme(StrictModel):
     """
 
     schema_version: SchemaVersion = Field(description="The version of this file format.")
-    name: Name = Field(description="What a person types to get the scheme.")
+    name: OwnName = Field(description="What a person types to get the scheme.")
     summary: Line = Field(description="One line for lists and cards.")
     reference: Line | None = Field(None, description="Where the recipe comes from: an address.")
     served_by: dict[Name, Line] = Field(default_factory=dict, description="By engine, what is known of serving it.")
@@ -160,7 +159,7 @@ class Scheme(StrictModel):
     @model_validator(mode="after")
     def _check_policy(self) -> Self:
         own = {position: entry for position, entry in enumerate(self.policy) if isinstance(entry, Rule)}
-        refuse(type(self), [*self._use_faults(own), *_shadowed(own)])
+        refuse(type(self), self._use_faults(own))
         return self
 
     def _use_faults(self, rules: Mapping[int, Rule]) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -196,10 +195,3 @@ class Scheme(StrictModel):
         content = self.model_dump(mode="json", exclude_defaults=True, exclude=set(_REMARKS))
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _shadowed(rules: Mapping[int, Rule]) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """The rules of a scheme's own that others of its own shadow; what named policies take is not known yet."""
-    positions = list(rules)
-    for index, fault in shadow_faults(list(rules.values()), [f"policy.{position}" for position in positions]):
-        yield ("policy", positions[index]), fault

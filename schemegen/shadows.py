@@ -13,9 +13,12 @@ from itertools import product
 from typing import Final
 
 from schemegen.architectures.base import Part, Role
-from schemegen.rule import Rule, is_protected_place, layer_ends, layer_spans
+from schemegen.policy import Policy
+from schemegen.rule import FUSED, Rule, backward_span, is_protected_place, layer_ends, layer_spans
+from schemegen.scheme import Scheme
 
 Cell = tuple[Role, Part]
+_RULES: Final = ((Scheme, "policy"), (Policy, "rules"))
 _CELLS: Final = tuple(product(Role, Part))
 _MOST_MEETINGS: Final = 2_500
 """Pairs of a number from the start and one from the end; of rules that have more nothing is claimed."""
@@ -47,6 +50,25 @@ class Shadow:
 def listed(names: Sequence[str]) -> str:
     """Names in a sentence: "a", "a and b", "a, b and c"."""
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def own_shadow_faults(model: object) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """The place and message of each rule of a scheme or policy that is in vain by itself; nothing of anything else.
+
+    Such have layers that run backwards, or are shadowed by others of their own.
+
+    For whoever writes a file: what an output was made with stays as it was. What the policies that a scheme names take
+    is not known here.
+    """
+    field, entries = next(((name, getattr(model, name)) for kind, name in _RULES if isinstance(model, kind)), ("", ()))
+    own = {position: entry for position, entry in enumerate(entries) if isinstance(entry, Rule)}
+    positions = list(own)
+    backwards = {position: span for position, rule in own.items() if (span := backward_span(rule))}
+    for position, span in backwards.items():
+        yield (field, position), f"layers {span} run backwards and name none; write the lower number first"
+    for index, fault in shadow_faults(list(own.values()), [f"{field}.{position}" for position in positions]):
+        if positions[index] not in backwards:
+            yield (field, positions[index]), fault
 
 
 def shadow_faults(rules: Sequence[Rule], labels: Sequence[str]) -> Iterator[tuple[int, str]]:
@@ -106,7 +128,7 @@ def _is_taken(rule: Rule, cell: Cell, earlier: Iterable[Rule]) -> bool:
     there = [other for other in earlier if other.name in (None, rule.name) and other.reaches(*cell)]
     if cell[0] is Role.ROUTED_EXPERT:
         there = [other for other in there if _takes_stacks(other, rule)]
-    return all(_are_layers_taken(rule, _taking(there, projection)) for projection in rule.projections or (None,))
+    return all(_are_layers_taken(rule, _taking(there, projection)) for projection in _asked(rule))
 
 
 def _takes_stacks(earlier: Rule, rule: Rule) -> bool:
@@ -116,9 +138,17 @@ def _takes_stacks(earlier: Rule, rule: Rule) -> bool:
     return rule.use != "keep" and set(rule.projections or ()) <= set(earlier.projections)
 
 
+def _asked(rule: Rule) -> list[str | None]:
+    """The projections that a rule selects, fused ones too; None is one that no rule names."""
+    if rule.projections is None:
+        return [None]
+    return [*rule.projections, *(fused for fused, members in FUSED.items() if rule.takes(members))]
+
+
 def _taking(rules: Iterable[Rule], projection: str | None) -> list[Rule]:
-    """The rules that select the projection; None is one that no rule names."""
-    return [rule for rule in rules if rule.projections is None or projection in rule.projections]
+    """The rules that select the projection."""
+    held = FUSED.get(projection or "", ())
+    return [rule for rule in rules if projection in (rule.projections or (projection,)) or rule.takes(held)]
 
 
 def _are_layers_taken(rule: Rule, earlier: Sequence[Rule]) -> bool:

@@ -239,7 +239,7 @@ def test_a_partial_output_of_another_run_is_refused_by_name(
     out = tmp_path / "out"
     with pytest.raises(KeyboardInterrupt):
         schemegen.apply(KIMI, sample_folder, out, policies=["keep-mtp"], progress=Interrupt(1))
-    with pytest.raises(OutputError, match="rules: there"):
+    with pytest.raises(OutputError, match="rules: made with keep-mtp"):
         schemegen.apply(KIMI, sample_folder, out)
     schemegen.apply(KIMI, sample_folder, out, restart=True)
     assert same_folder(finished, out) == []

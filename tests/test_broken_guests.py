@@ -150,6 +150,44 @@ KINDS = {
         BACKEND.replace("def refuses", "def refusez"),
         "schemegen_register_backends: TypeError: Can't instantiate abstract class Half with",
     ),
+    "a copy with other values": returning(
+        "return [scheme('a').model_copy(update={'name': 'b', 'formats': {'a': {'num_bits': 99}}})]",
+        "scheme b: Scheme.formats.a.weights.num_bits: input should be less than or equal to 16",
+    ),
+    "made without looking": Kind(
+        f"from schemegen import Policy, hookimpl\n{SCHEMES.replace('schemes', 'policies')}"
+        "return [Policy.model_construct(name='p', summary='s')]\n",
+        "schemegen_register_policies: policy p: Policy.schema_version: field required, and 1 more",
+    ),
+    "made with wrong values": returning(
+        "return [Scheme(schema_version=2, name='a', summary='s', formats={}, policy=[])]",
+        "Scheme.schema_version: 2 is no version of this file format; write 1, and 1 more (bad_plugin.py, line 9)",
+    ),
+    "a name that is a file's": returning(
+        "return [scheme('a').model_copy(update={'name': 'a.yaml'})]",
+        "'a.yaml' cannot name a scheme; what ends in .yaml or .yml is read as a file",
+    ),
+    "its own name twice": returning(
+        "return [scheme('twice'), scheme('twice')]",
+        "scheme 'twice' is registered twice by bad-dist 0.3; take one out",
+    ),
+    "a wrapper": Kind(
+        f"{HEAD}@hookimpl(wrapper=True)\ndef schemegen_register_schemes():\n    return (yield)\n",
+        "schemegen_register_schemes is a wrapper, and those are not taken; return what the plugin adds",
+    ),
+    "no entry point": Kind(GOOD, "its entry point is 'bad target!'; name a module, or module:object", "bad target!"),
+    "an empty folder": returning(
+        "from pathlib import Path\n    return load_schemes(Path(__file__).parent / 'none')",
+        "{site}/none: cannot be read: no such folder",
+    ),
+    "an architecture of nothing": Kind(
+        TWIN.replace('name="twin"', 'name="twin", depth=None'),
+        "schemegen_register_architectures: architecture twin: depth is no function; give one of the config",
+    ),
+    "an architecture of no model": Kind(
+        TWIN.replace('name="twin"', 'name="twin", model_types=()'),
+        "schemegen_register_architectures: architecture twin: model_types is empty; name the model_type of its config",
+    ),
     "another's model type": Kind(
         TWIN,
         "schemegen_register_architectures: architecture twin: model_type 'qwen3_5_moe' is that of architecture "
@@ -270,6 +308,17 @@ def test_a_backend_that_raises_in_a_run_is_blamed_and_leaves_nothing(crowd: Path
     assert run(crowd, *args, "--restart").returncode == 0
 
 
+def test_a_guest_that_moves_elsewhere_moves_nobody(site: Path) -> None:
+    install(site, "mover", f"import os\nos.chdir('/')\n{GOOD.replace('good-int4', 'mover-int4')}")
+    (site / "mine.yaml").write_text("name: [\n", encoding="utf-8")
+    assert "mine.yaml:1: " in run(site, "plan", "mine.yaml", "sample:qwen3.6-moe").stderr
+
+
+def test_a_name_is_unknown_where_plugins_are_off(site: Path) -> None:
+    done = run(site, "plan", "good-int4", "sample:qwen3.6-moe", **{PLUGINS_VARIABLE: "off"})
+    assert done.stderr.endswith("plugins are off (SCHEMEGEN_PLUGINS)\n")
+
+
 def test_a_name_that_a_broken_guest_may_have_had_mentions_it(site: Path) -> None:
     install(site, "bad", "import no_such_module\n", version="0.3")
     done = run(site, "plan", "bad-int4", "sample:qwen3.6-moe")
@@ -281,7 +330,10 @@ def test_a_name_that_a_broken_guest_may_have_had_mentions_it(site: Path) -> None
 @pytest.mark.parametrize(
     ("damage", "told"),
     [
-        ("[schemegen]\nbad = not a module!\n", "not a module! cannot be imported: "),
+        (
+            "[schemegen]\nbad = not a module!\n",
+            "its entry point is 'not a module!'; name a module, or module:object",
+        ),
         ("[schemegen]\nbad\x1b[31m = no_such_module\n", "no_such_module cannot be imported: "),
     ],
 )

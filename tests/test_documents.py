@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from schemegen.documents import Place, read_document
+from schemegen.documents import Place, is_file_name, read_document
 
 TEXT = """\
 # a remark
@@ -37,6 +37,7 @@ summary: |
         (("policy", 1, "rule", "use"), "policy.1.use", 10),
         (("policy", "1"), "policy.1", 9),
         (("policy", 2), "policy", 6),
+        (("policy", "²"), "policy", 6),
         (("summary",), "summary", 11),
         (("name", "deeper"), "name", 2),
         ((), "", None),
@@ -55,3 +56,10 @@ def test_what_is_missing_is_told_by_its_name_and_the_line_of_what_lacks_it(tmp_p
     document = read_document(path)
     assert str(document.fault(("policy", 1, "rule", "part"), "x", is_missing=True)) == f"{path}:9: policy.1.part: x"
     assert str(document.fault(("rules",), "x", is_missing=True)) == f"{path}: rules: x"
+
+
+@pytest.mark.parametrize(
+    ("given", "is_file"), [("a.yaml", True), ("a.yml", True), (Path("a"), True), ("a", False), ("a.yaml2", False)]
+)
+def test_files_are_told_from_names(given: str | Path, is_file: bool) -> None:
+    assert is_file_name(given) is is_file

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from schemegen.errors import PluginError, SchemeFault, SchemeFileError, UnknownNameError, plain, raised, shortened
+from schemegen.errors import (
+    DuplicateNameError,
+    PluginError,
+    SchemeFault,
+    SchemeFileError,
+    UnknownNameError,
+    plain,
+    raised,
+    shortened,
+)
 
 
 @pytest.mark.parametrize(("length", "cut"), [(80, False), (81, True), (5_000_000, True)])
@@ -13,6 +22,26 @@ def test_a_long_name_is_cut(length: int, cut: bool) -> None:
     error = UnknownNameError("scheme", name, ["kimi"])
     assert str(error) == f"unknown scheme 'x{'x' * 79}'{'…' if cut else ''}: known are kimi"
     assert error.name == name
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "told"),
+    [
+        ("scheme", 8, "known are n00, n01, n02, n03, n04, n05, n06, n07"),
+        ("scheme", 9, "schemegen list schemes shows the 9 known"),
+        ("policy", 20, "schemegen list policies shows the 20 known"),
+        ("model_type", 10, "known are n00, n01, n02, n03, n04, n05, n06, n07 and 2 more"),
+        ("scheme", 0, "none is registered"),
+    ],
+)
+def test_many_names_are_no_wall(kind: str, count: int, told: str) -> None:
+    assert (
+        str(UnknownNameError(kind, "x", [f"n{number:02}" for number in range(count)])) == f"unknown {kind} 'x': {told}"
+    )
+
+
+def test_one_origin_that_registers_twice_is_named_once() -> None:
+    assert str(DuplicateNameError("scheme", "a", "x 1", "x 1")) == "scheme 'a' is registered twice by x 1; take one out"
 
 
 def test_a_name_stands_in_quotes_with_escapes() -> None:

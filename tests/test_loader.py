@@ -11,7 +11,7 @@ from schemegen import builtin
 from schemegen.catalog import load_catalog
 from schemegen.data import schemes_folder
 from schemegen.errors import SchemeFileError
-from schemegen.loader import kind_of, load_policies, load_policy, load_scheme, load_schemes, load_shipped
+from schemegen.loader import kind_of, load_file, load_policies, load_policy, load_scheme, load_schemes, load_shipped
 from schemegen.policy import Policy
 from schemegen.registry import NAME_RULE
 from schemegen.scheme import Scheme
@@ -158,6 +158,81 @@ def test_a_file_is_of_the_kind_that_it_is_nearer_to(fields: dict[str, int], kind
     assert kind_of(fields) is kind
 
 
+def test_a_file_is_read_as_what_it_holds(tmp_path: Path) -> None:
+    assert isinstance(load_file(write(tmp_path, GOOD)), Scheme)
+    assert isinstance(load_file(write(tmp_path, f"{HEAD}rules: [{{use: keep}}]\n")), Policy)
+    with pytest.raises(SchemeFileError, match="'nobody' is no role"):
+        load_file(write(tmp_path, f"{HEAD}rules: [{{role: nobody, use: keep}}]\n"))
+
+
+def test_a_file_of_the_other_kind_is_one_fault(tmp_path: Path) -> None:
+    with pytest.raises(SchemeFileError, match=r"mine\.yaml: is a scheme, and a policy is wanted$"):
+        load_policy(write(tmp_path, GOOD))
+    with pytest.raises(SchemeFileError, match=r"mine\.yaml: is a policy, and a scheme is wanted$"):
+        load_scheme(write(tmp_path, f"{HEAD}rules: [{{use: keep}}]\n"))
+
+
+HEAD = "schema_version: 1\nname: mine\nsummary: s\n"
+INT4 = "formats: {int4: {num_bits: 4, group_size: 32}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("rules: [{role: routed_expertt, use: default}]\n", [("rules.0.role", "'routed_expertt' is no role")]),
+        ("rules: []\n", [("rules", "is empty; give at least one")]),
+        ("formats: {}\npolicy: x\n", [("formats", "is empty; give at least one")]),
+        ("formats: {A: {num_bits: 4}}\npolicy: x\n", [("formats.A", "'A' cannot be a name")]),
+        ("formats: {A: {num_bits: 4}}\npolicy: [{use: A}]\n", [("formats.A", "'A' cannot be a name")]),
+        (
+            INT4 + "policy: [{use: zz, part: txt}, {use: zy, layers: 3}]\n",
+            [
+                ("policy.0.part", "'txt' is no part"),
+                ("policy.1.layers", "3 names no layers"),
+                ("policy.0.use", "zz names no format"),
+                ("policy.1.use", "zy names no format"),
+            ],
+        ),
+        # Rules that read like stand-ins, after one that has a stand-in.
+        (
+            "rules: [{role: nobody, use: keep}, {use: keep, name: 're:(?!)0'}]\n",
+            [("rules.0.role", "'nobody' is no role")],
+        ),
+        (INT4 + "policy: [keep it, faulty, {role: mlp, use: int4}]\n", [("policy.0", "'keep it' cannot be a name")]),
+        ("rules: [{role: mlp, use: keep}, {role: nobody, use: q}]\n", [("rules.1.role", "'nobody' is no role")]),
+    ],
+)
+def test_no_fault_is_made_of_another(tmp_path: Path, text: str, told: list[tuple[str, str]]) -> None:
+    with pytest.raises(SchemeFileError) as caught:
+        load_file(write(tmp_path, HEAD + text))
+    found = [(fault.field, fault.message) for fault in caught.value.faults]
+    assert [field for field, _ in found] == [field for field, _ in told]
+    assert all(message.startswith(start) for (_, message), (_, start) in zip(found, told, strict=True))
+
+
+def test_of_very_many_faults_the_first_are_told_in_time(tmp_path: Path) -> None:
+    """Each fault looks for its line and for near names: 20,000 keys took half a minute."""
+    path = write(tmp_path, GOOD + "".join(f"x{number}: 1\n" for number in range(20_000)))
+    with pytest.raises(SchemeFileError) as caught:
+        load_scheme(path)
+    assert len(caught.value.faults) == 101
+    assert str(caught.value.faults[-1]) == f"{path}:107: here and below are 19900 more faults"
+
+
+def test_a_folder_without_yaml_is_told(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    write(tmp_path / "below", GOOD)
+    for load in (load_schemes, load_policies):
+        with pytest.raises(SchemeFileError, match="holds no YAML file; folders inside it are not searched"):
+            load(tmp_path)
+        with pytest.raises(SchemeFileError, match="none: cannot be read: no such folder"):
+            load(tmp_path / "none")
+        with pytest.raises(SchemeFileError, match="it is a file, and a folder is wanted"):
+            load(tmp_path / "below" / "mine.yaml")
+    write(tmp_path, GOOD, "a.yml")
+    assert [scheme.name for scheme in load_schemes(tmp_path)] == ["mine"]
+
+
 def test_the_faults_of_a_folder_stand_in_one_error(tmp_path: Path) -> None:
     write(tmp_path, GOOD.replace("name: mine", "name: Mine"), "a.yaml")
     write(tmp_path, "[]", "b.yaml")
@@ -179,8 +254,19 @@ def test_the_faults_of_a_folder_stand_in_one_error(tmp_path: Path) -> None:
         ("", "is empty; expected a mapping"),
         ("# a remark\n", "is empty; expected a mapping"),
         ("int4", "expected a mapping of fields and found one value"),
-        ("a: .nan\n", "not plain YAML"),
-        ("a: 2026-01-01\n", "not plain YAML"),
+        ("a: 1\nb: .nan\n", r"mine\.yaml:2: \.nan is no number \(column 4\)"),
+        ("a: -.inf\n", r"mine\.yaml:1: -\.inf is no number"),
+        ("a: 1\nb: 2026-01-01\n", r"mine\.yaml:2: a date is not taken; put text in quotes \(column 4\)"),
+        ("a: 2026-13-41\n", "a date is not taken"),
+        ("a: !!set {x}\n", r"mine\.yaml:1: a set is not taken"),
+        ("a: !!binary eA==\n", "binary data is not taken"),
+        ("a: !!omap [{x: 1}]\n", "an ordered mapping is not taken"),
+        ("a: !!pairs [{x: 1}]\n", "a list of pairs is not taken"),
+        ("a: " + "1" * 5000 + "\n", r"mine\.yaml:1: this is no number that can be read"),
+        ("a: 1\nb: [\n", r"mine\.yaml:2: .* \(column 5\)"),
+        ("a: 1\nb: [\n\n\n", r"mine\.yaml:2: "),
+        ("a: 1\nb: 'x\nc: y\n", r"mine\.yaml:2: while scanning a quoted scalar, found unexpected end of stream"),
+        ("a: 1\n---\nb: 2\n", r"mine\.yaml:2: expected a single document in the stream, but found another document"),
         (b"\x89PNG\r\n\x1a\n\x00", "not plain YAML: .*invalid start byte"),
         (b"a: \x00", "not plain YAML: unacceptable character #x0000"),
         (b"\xff\xfe\x00", "not plain YAML|special characters"),

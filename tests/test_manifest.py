@@ -6,6 +6,8 @@ import json
 import os
 import random
 import re
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from schemegen.manifest import (
     travel_names,
     write_manifest,
 )
+from schemegen.planner import ResolvedRule
 
 HEX = "0123456789abcdef" * 2
 
@@ -154,6 +157,27 @@ def test_a_sealed_one_of_other_content_is_refused(
     rewritten(tmp_path, **changes)
     with pytest.raises(VerificationError, match=f"not a manifest that this version reads.*{field}"):
         read_manifest(tmp_path)
+
+
+def test_an_output_whose_scheme_would_be_refused_today_verifies(
+    finished: Path, sample_folder: Path, tmp_path: Path
+) -> None:
+    """An earlier version took a rule that others shadow, and layers that run backwards; nobody can mend its output."""
+    folder = shutil.copytree(finished, tmp_path / "old")
+    found = read_manifest(folder)
+    body = found.scheme.model_dump(mode="json")
+    late = [{"role": "routed_expert", "use": "int4"}, {"role": "mlp", "layers": "3-1", "use": "int4"}]
+    scheme = schemegen.Scheme.model_validate(body | {"policy": ["experts-only", *late]})
+    rules = [*found.rules, *({"label": f"{scheme.name}[{n}]", "format": "int4", "rule": late[n - 1]} for n in (1, 2))]
+    rewritten(folder, scheme=scheme.model_dump(mode="json"), scheme_digest=scheme.digest, rules=rules)
+    assert [ResolvedRule.from_dict(rule).source for rule in rules] == ["experts-only", scheme.name, scheme.name]
+    assert schemegen.verify(folder).checks
+    assert schemegen.verify(folder, against=sample_folder).checks
+    with pytest.raises(schemegen.PlanError, match=r"policy\.1: .* never decides"):
+        schemegen.plan(scheme, sample_folder)
+    made = schemegen.plan("kimi-k2-int4", sample_folder)
+    old = replace(made, scheme=scheme, rules=tuple(map(ResolvedRule.from_dict, rules)))
+    assert schemegen.Plan.from_json(old.to_json()) == old
 
 
 def test_a_place_that_cannot_be_written_is_an_output_error(manifest: Manifest, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schemegen.mending import NOBODYS, mended
+from schemegen.mending import mended
 from schemegen.policy import Policy
 from schemegen.scheme import Scheme
 
@@ -21,6 +21,7 @@ SCHEME: dict[str, Any] = {
 }
 POLICY: dict[str, Any] = {"schema_version": 1, "name": "mine", "summary": "s", "rules": [RULE, {"use": "keep"}]}
 
+ANY = "faulty"
 Place = tuple[str | int, ...]
 
 
@@ -33,8 +34,8 @@ Place = tuple[str | int, ...]
         (("code",), {"code": "import os"}, {}),
         (("kv_cache", "num_bits"), {"kv_cache": {"num_bits": 99}}, {}),
         (("policy",), {"policy": 3}, {"policy": []}),
-        (("policy", 0, "name"), {"policy": ["Keep", RULE]}, {"policy": [NOBODYS, RULE]}),
-        (("policy", 1, "rule", "rol"), {"policy": ["keep-mtp", {"rol": 3}]}, {"policy": ["keep-mtp", NOBODYS]}),
+        (("policy", 0, "name"), {"policy": ["Keep", RULE]}, {"policy": [ANY, RULE]}),
+        (("policy", 1, "rule", "rol"), {"policy": ["keep-mtp", {"rol": 3}]}, {"policy": ["keep-mtp", ANY]}),
         (
             ("formats", "int9", "weights", "num_bits"),
             {"formats": {"int9": {"num_bits": 99}, "int4": INT4}},

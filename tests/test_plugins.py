@@ -226,7 +226,7 @@ CALL_FAULTS = {
         "spice 'pepper' is registered twice: by schemegen and by bad-dist 0.3",
     ),
     "takes a guest's name": ("return [Spice('cumin')]", "by acme-dist 1.0 and by bad-dist 0.3"),
-    "repeats itself": ("return [Spice('salt'), Spice('salt')]", "by bad-dist 0.3 and by bad-dist 0.3"),
+    "repeats itself": ("return [Spice('salt'), Spice('salt')]", "registered twice by bad-dist 0.3; take one out"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Policies: lists of rules, none of which the ones before it shadow."""
+"""Policies: lists of rules."""
 
 from __future__ import annotations
 
@@ -32,25 +32,6 @@ def test_a_summary_is_one_line(summary: str) -> None:
 def test_a_summary_may_be_in_any_language() -> None:
     text = "Experten in vier Bit, 専門家だけ 🙂"
     assert policy(KEEP, summary=text).summary == text
-
-
-def test_every_shadowed_rule_is_told_with_its_position() -> None:
-    rules: list[dict[str, Any]] = [
-        {"role": ["attention", "mlp"], "use": "default"},
-        {"role": "router", "use": "keep"},
-        {"role": "attention", "part": "text", "use": "keep"},
-        {"role": "*", "use": "default"},
-        {"part": "mtp", "use": "keep"},
-    ]
-    with pytest.raises(ValidationError) as caught:
-        policy(*rules)
-    assert [(fault["loc"], fault["msg"]) for fault in caught.value.errors()] == [
-        (("rules", 2), "never decides: rules.0 takes all that it selects; move it up or take it out"),
-        (
-            ("rules", 4),
-            "keeps nothing: rules.3 takes first what it should keep; move it up or take it out",
-        ),
-    ]
 
 
 def test_a_faulty_rule_is_told_without_a_word_on_shadows() -> None:

@@ -30,7 +30,8 @@ def test_designed_names_are_public() -> None:
 
 @pytest.mark.parametrize("name", schemegen.__all__)
 def test_every_name_has_its_place_in_the_reference(name: str) -> None:
-    page = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
+    reference = ROOT / "docs" / "reference"
+    page = "".join((reference / page).read_text(encoding="utf-8") for page in ("extending.md", "api.md"))
     assert f"\n### {name}\n" in page.replace("\\_", "_") or f"`{name}`" in page.rpartition("## Errors")[2]
 
 

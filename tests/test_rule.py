@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from schemegen.architectures.base import PROTECTED_ROLES, ExpertLayout, Part, Role, TensorInfo
-from schemegen.rule import Rule, layer_spans
+from schemegen.rule import Rule, layer_spans, spans_of
 
 
 def info(role: Role = Role.ATTENTION, part: Part = Part.TEXT, layer: int | None = 0, **rest: Any) -> TensorInfo:
@@ -127,3 +127,11 @@ def test_a_wrong_value_is_quoted_in_short() -> None:
         with pytest.raises(ValidationError) as caught:
             rule(**fields)
         assert all(len(fault["msg"]) < 300 for fault in caught.value.errors())
+
+
+def test_numbers_as_layers_name_them() -> None:
+    assert spans_of([]) == ""
+    assert spans_of([7]) == "7"
+    assert spans_of([3, 1, 2, 2, 9]) == "1-3,9"
+    assert spans_of([0, 1]) == "0-1"
+    assert spans_of([3, 7, 11], [3, 7, 11, 15]) == "3-11"

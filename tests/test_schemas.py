@@ -159,6 +159,8 @@ def _format(**changes: Any) -> dict[str, Any]:
 FAULTY: dict[str, dict[str, Any]] = {
     "an unknown field": {"code": "import os"},
     "another version": {"schema_version": 2},
+    "a file's name": {"name": "mine.yaml"},
+    "a file's other name": {"name": "mine.v2.yml"},
     "text for a version": {"schema_version": "1"},
     "true for a version": {"schema_version": True},
     "no name": {"name": None},

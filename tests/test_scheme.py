@@ -111,38 +111,7 @@ def test_all_faults_of_a_policy_are_told_at_once_with_their_places() -> None:
         (("formats", "keep"), "the names keep and default are taken; choose another"),
         (("policy", 0, "rule", "use"), "int8 names no format of this scheme; it has int4, keep, and keep"),
         (("policy", 4, "rule", "use"), "default needs a scheme with one format; this one has int4, keep"),
-        (("policy", 3), "never decides: policy.1 takes all that it selects; move it up or take it out"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("policy", "message"),
-    [
-        (
-            [{"use": "int4"}, "x", {"role": "mlp", "part": "text", "use": "int4"}],
-            "policy.2: never decides: policy.0 takes",
-        ),
-        ([{"use": "int4"}, {"part": "mtp", "use": "keep"}], "policy.1: keeps nothing: policy.0 takes"),
-        (
-            [
-                {"role": "mlp", "use": "keep"},
-                {"role": "router", "use": "keep"},
-                "x",
-                {"role": ["mlp", "router"], "use": "keep"},
-            ],
-            "policy.3: never decides: policy.0 and policy.1 take",
-        ),
-    ],
-)
-def test_a_rule_that_the_schemes_own_rules_shadow_is_refused(policy: list[Any], message: str) -> None:
-    with pytest.raises(ValidationError) as caught:
-        scheme(policy=policy)
-    (fault,) = caught.value.errors()
-    assert f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}".startswith(message)
-
-
-def test_what_named_policies_take_is_not_known_when_a_scheme_is_read() -> None:
-    assert len(scheme(policy=["all-linear", {"role": "attention", "part": "text", "use": "keep"}]).policy) == 2
 
 
 @pytest.mark.parametrize(("use", "name"), [("keep", None), ("default", "int4"), ("int4", "int4")])

@@ -12,8 +12,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schemegen.architectures.base import ExpertLayout, Part, Role, TensorInfo
+from schemegen.policy import Policy
 from schemegen.rule import Rule
-from schemegen.shadows import Shadow, find_shadows, listed
+from schemegen.scheme import Scheme
+from schemegen.shadows import Shadow, find_shadows, listed, own_shadow_faults
 
 ALL = {"use": "a"}
 DENSE = ["routed_expert", "shared_expert", "mlp", "attention", "linear_attention", "indexer"]
@@ -159,7 +161,8 @@ RULES = st.fixed_dictionaries(
         "role": st.sampled_from([*SOME_ROLES, "*"]) | st.lists(st.sampled_from(SOME_ROLES), min_size=1, max_size=3),
         "part": st.sampled_from(list(map(str, Part))),
         "layers": SPANS,
-        "projection": st.sampled_from(["q", "k"]) | st.lists(st.sampled_from(["q", "k"]), min_size=1, max_size=2),
+        "projection": st.sampled_from(["q", "k", "qkv"])
+        | st.lists(st.sampled_from(["q", "k", "v", "qkv"]), min_size=1, max_size=3),
         "name": st.sampled_from(["re:x", "re:.*y"]),
     },
 )
@@ -170,7 +173,7 @@ def matrices(depth: int) -> Iterator[TensorInfo]:
     """Every kind of matrix that the rules tell apart, in parts of `depth` layers."""
     layers = [*range(depth), None]
     for role, part, layer, name in product(map(Role, [*SOME_ROLES, "mlp"]), Part, layers, ["x", "y", "z"]):
-        for projection in ("q", "k", "o", None):
+        for projection in ("q", "k", "v", "qkv", "o", None):
             yield TensorInfo(name, role, part, layer, None, projection, None, None)
         if role is Role.ROUTED_EXPERT:
             yield TensorInfo(name, role, part, layer, None, None, STACK, None)
@@ -216,3 +219,75 @@ def test_a_rule_that_reaches_nothing_by_itself_is_told_to_name_a_role(fields: Fi
     for written in ([fields], [ALL, fields]):
         (shadow,) = find_shadows(rules(*written))
         assert "selects nothing" in shadow.told(["rules.0", "rules.1"])
+
+
+def test_every_shadowed_rule_of_a_policy_is_told_with_its_place() -> None:
+    written: list[Fields] = [
+        {"role": ["attention", "mlp"], "use": "default"},
+        {"role": "router", "use": "keep"},
+        {"role": "attention", "part": "text", "use": "keep"},
+        {"role": "*", "use": "default"},
+        {"part": "mtp", "use": "keep"},
+    ]
+    policy = Policy.model_validate({"schema_version": 1, "name": "mine", "summary": "s", "rules": written})
+    assert [*own_shadow_faults(policy)] == [
+        (("rules", 2), "never decides: rules.0 takes all that it selects; move it up or take it out"),
+        (("rules", 4), "keeps nothing: rules.3 takes first what it should keep; move it up or take it out"),
+    ]
+
+
+def scheme(*policy: str | Fields) -> Scheme:
+    formats = {"a": {"num_bits": 8, "strategy": "channel"}}
+    fields = {"schema_version": 1, "name": "mine", "summary": "s", "formats": formats, "policy": [*policy]}
+    return Scheme.model_validate(fields)
+
+
+@pytest.mark.parametrize(
+    ("policy", "place", "message"),
+    [
+        ([ALL, "x", {"role": "mlp", "part": "text", "use": "a"}], 2, "never decides: policy.0 takes"),
+        ([ALL, {"part": "mtp", "use": "keep"}], 1, "keeps nothing: policy.0 takes"),
+        (
+            [
+                {"role": "mlp", "use": "keep"},
+                {"role": "router", "use": "keep"},
+                "x",
+                {"role": ["mlp", "router"], "use": "keep"},
+            ],
+            3,
+            "never decides: policy.0 and policy.1 take",
+        ),
+    ],
+)
+def test_a_rule_that_the_schemes_own_rules_shadow_is_told(policy: list[Any], place: int, message: str) -> None:
+    ((where, told),) = own_shadow_faults(scheme(*policy))
+    assert where == ("policy", place)
+    assert told.startswith(message)
+
+
+def test_what_named_policies_take_is_not_known_by_the_scheme_alone() -> None:
+    assert [*own_shadow_faults(scheme("all-linear", {"role": "attention", "part": "text", "use": "keep"}))] == []
+
+
+@pytest.mark.parametrize(
+    ("written", "shadowed"),
+    [
+        ([{"use": "a", "projection": name} for name in "qkv"] + [{"use": "b", "projection": ["q", "k", "v"]}], []),
+        ([{"use": "a", "projection": "qkv"}, {"use": "b", "projection": ["q", "k", "v"]}], []),
+        ([{"use": "a", "projection": ["q", "k", "v"]}, {"use": "b", "projection": "qkv"}], [1]),
+        ([{"projection": "q"}, {"use": "a", "projection": "qkv"}], [1]),
+        ([{"use": "a", "projection": ["q", "k"]}, {"use": "b", "projection": "qkv"}], []),
+    ],
+)
+def test_projections_that_are_fused_in_the_file(written: list[Fields], shadowed: list[int]) -> None:
+    assert [position for position, _, _ in found(*({"role": "attention"} | fields for fields in written))] == shadowed
+
+
+@pytest.mark.parametrize(
+    ("layers", "span"),
+    [("2-1", "2-1"), ("0,5-3,1", "5-3"), ("-1--3", "-1--3"), ("0--1", None), ("-1-0", None), ("3-3", None)],
+)
+def test_layers_that_run_backwards_name_none(layers: str, span: str | None) -> None:
+    fields = {"role": "mlp", "layers": layers, "use": "a"}
+    told = [f"layers {span} run backwards and name none; write the lower number first"] if span else []
+    assert [fault for _, fault in own_shadow_faults(scheme(fields))] == told

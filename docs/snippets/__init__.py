@@ -1,7 +1,7 @@
 """Runs the fenced blocks of a page from top to bottom, in an empty folder: `python -m docs.snippets PAGE…`.
 
-- A block is written to a file where the text before it ends in the file's name: "Write this as `mine.yaml`:". Whatever
-  its language, but `sh` and `console`. A later block of the same name replaces the file.
+- A block is written to a file where the text before it ends in "Write this as `mine.yaml`:", or in "write this as",
+  and in no other words. Whatever its language, but `sh` and `console`. A later block of that name replaces the file.
 - `sh`: commands; each has to end with 0.
 - `console`: commands after `$ `, and below each what it prints, which is compared: times, rates, versions and absolute
   paths may differ, a line `...` stands for any lines. One that fails says `error:`. Without output nothing is compared.

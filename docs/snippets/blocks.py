@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _FENCE: Final = re.compile(r"^(?P<indent> *)(?P<fence>```+|~~~+) *(?P<language>[\w+-]*)[^`]*$")
-_NAMED: Final = re.compile(r"`([^`\s]+)`:\s*$")
+_NAMED: Final = re.compile(r"\b[Ww]rite this as `([^`\s]+)`:$")
 _PROMPT: Final = "$ "
 SHELLS: Final = ("sh", "console")
 
@@ -75,9 +75,14 @@ def _end(lines: Sequence[str], start: int, fence: str) -> int:
 
 
 def _name(before: Sequence[str]) -> str | None:
-    """The file that the last line of text names."""
-    last = next((line for line in reversed(before) if line.strip()), "")
-    found = _NAMED.search(last)
+    """The file that the paragraph right before tells to write, in the words of `_NAMED`."""
+    words: list[str] = []
+    for line in reversed(before):
+        if line.strip():
+            words[:0] = line.split()
+        elif words:
+            break
+    found = _NAMED.search(" ".join(words))
     return found[1] if found else None
 
 

@@ -15,7 +15,8 @@ _VARIES: Final = (
     (re.compile(r"(-|=|─|━){4,}"), "RULE"),
     (re.compile(r"\s+"), " "),
 )
-_PROGRESS: Final = re.compile(r"\d+ % ")
+#: Lines of progress, and of kernels that a machine compiles once.
+_PASSING: Final = re.compile(r"\d+ % |^compiling kernels for ")
 ANY: Final = "..."
 
 
@@ -28,8 +29,8 @@ def difference(told: str, printed: str) -> str | None:
 
 
 def _lines(text: str) -> list[str]:
-    """Without lines of progress, which come by the clock, and with what varies replaced."""
-    kept = (line.rstrip() for line in text.strip("\n").splitlines() if not _PROGRESS.search(line))
+    """Without lines that come by the clock or once on a machine, and with what varies replaced."""
+    kept = (line.rstrip() for line in text.strip("\n").splitlines() if not _PASSING.search(line))
     return [_plain(line) for line in kept]
 
 

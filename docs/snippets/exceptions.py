@@ -52,7 +52,7 @@ NOT_RUN: Final = (
     NotRun(r"make( |$)", "runs the tests that this would be a part of", _is_target),
     NotRun(r"git |hf |curl |docker ", "needs a network"),
     NotRun(r"python3? -m venv |(source|\.) \S*activate$", "the page runs in an environment already"),
-    NotRun(r"(python3? -m )?pip install (?!(-e |--editable )?\./)", "needs a package index"),
+    NotRun(r"(python3? -m )?pip install (?!(-e |--editable )?'?\./)", "needs a package index"),
     NotRun(r"pytest --snapshot-update|SCHEMEGEN_GOLDEN=write |\.ci/run", "rewrites or runs the project's own tests"),
 )
 

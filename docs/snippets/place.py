@@ -124,8 +124,12 @@ class Place:
         return {**kept, **own, **self.exported}
 
     def _install(self, words: str) -> Done:
-        """Install folders of the page; what is editable is installed again when one of its files is newer."""
-        folders = [self.working / word for word in shlex.split(words, comments=True) if not word.startswith("-")]
+        """Install folders of the page; what is editable is installed again when one of its files is newer.
+
+        Their extras are taken to be there.
+        """
+        given = [word.partition("[")[0] for word in shlex.split(words, comments=True) if not word.startswith("-")]
+        folders = [self.working / word for word in given]
         for folder in folders:
             done = self._pip(folder)
             if done.code:

@@ -25,7 +25,8 @@ EXIT_CODES: Final = {
 _INTRODUCTION: Final = """\
 # Command line
 
-Results go to stdout, progress and remarks to stderr. Every command takes `-h`, and prints JSON with `--json`.
+Results go to stdout, progress and remarks to stderr, plain where that is no terminal. Every command takes `-h`, and
+`--json`, with which it prints JSON instead of words: an object, or for `list` and `inspect --names` an array.
 
 MODEL is a Hub id, a folder or `sample:qwen3.6-moe`; SCHEME is a name or the path of a YAML file. A name that nobody
 registered is an error with the nearest names."""

@@ -104,7 +104,8 @@ def _checkpoint() -> None:
 
 
 def _plan() -> None:
-    Path("mine.yaml").write_text(_SCHEME.replace("32", "100"))
+    rule = "[{part: text, role: routed_expert, layers: '0', projection: down, use: int4}]"
+    Path("mine.yaml").write_text(_SCHEME.replace("32", "100").replace("experts-only", rule))
     schemegen.plan("mine.yaml", _SAMPLE)
 
 

@@ -18,7 +18,7 @@ from docs.writing.error_tree import classes
 from docs.writing.examples import EXAMPLES
 from docs.writing.fields import MODELS
 from docs.writing.hooks import BRINGS, hooks
-from docs.writing.names import GROUPS, PLAIN, TESTING, errors
+from docs.writing.names import GROUPS, INTERNAL, PLAIN, TESTING, errors
 from docs.writing.roles import PARTS, ROLES
 from schemegen.architectures.base import Part, Role
 from schemegen.builtin import schemegen_register_policies
@@ -73,6 +73,9 @@ def _names() -> Iterator[str]:
             yield f"public name {name}: not in GROUPS of docs/writing/names.py"
         if name not in PLAIN and not getattr(schemegen, name).__doc__:
             yield f"public name {name}: no docstring"
+    for name, hidden in INTERNAL.items():
+        found = getattr(schemegen, name, None)
+        yield from (f"{name}.{member} of INTERNAL: no such member" for member in hidden if not hasattr(found, member))
     gone = sorted(grouped - {*schemegen.__all__})
     yield from (f"{name} of GROUPS in docs/writing/names.py: no public name" for name in gone)
 

@@ -16,10 +16,10 @@ BRINGS: Final = {
     "schemegen_register_policies": ("policies", "[policy files](scheme-file.md#policy)", "[{}](policies.md)"),
     "schemegen_register_architectures": (
         "architectures",
-        "[`Architecture`](api.md#architecture)",
+        "[`Architecture`](extending.md#architecture)",
         "[{}](architectures.md)",
     ),
-    "schemegen_register_backends": ("backends", "[`Backend`](api.md#backend)", "{}"),
+    "schemegen_register_backends": ("backends", "[`Backend`](extending.md#backend)", "{}"),
 }
 _INTRODUCTION: Final = """\
 # Hooks
@@ -29,14 +29,18 @@ marked with `@hookimpl`. What ships with schemegen comes through the same hooks.
 _FAULTS: Final = """\
 ## When a plugin is broken
 
-It is left out as a whole, and every command works without it. `schemegen list plugins` says what is wrong;
-a name that then is unknown says so, too. A plugin is broken when
+It is named and the rest goes on: every command works without it. A plugin that cannot be loaded brings nothing; where
+one of its hooks fails, nothing of that hook is taken and its other hooks stay (*failed in part*).
+`schemegen list plugins` says what is wrong; a name that then is unknown says so, too. A plugin is broken when
 
 - it cannot be imported,
 - it has no hook, or a function whose name starts like a hook's and is none,
 - a hook takes arguments that its specification has not,
 - a hook raises, or returns something else than it should,
-- a name is taken: duplicates name both origins."""
+- a name is taken: duplicates name both origins.
+
+`SCHEMEGEN_STRICT=1` makes the first fault an error, `SCHEMEGEN_PLUGINS=off` loads no plugin:
+[environment variables](cli.md#environment-variables)."""
 
 
 def hooks() -> dict[str, Callable[..., Any]]:
@@ -54,10 +58,6 @@ def page() -> Iterator[str]:
         shipped = listed.format(len(list(getattr(builtin, name)())))
         yield from (f"It registers {kind}: see {told_at}. `schemegen/builtin.py` registers {shipped}.", "")
     yield from (_FAULTS, "")
-    yield from table(
-        ("variable", "meaning"),
-        [("`SCHEMEGEN_STRICT=1`", "the first fault is an error"), ("`SCHEMEGEN_PLUGINS=off`", "no plugin is loaded")],
-    )
 
 
 def _overview() -> Iterator[str]:

@@ -1,11 +1,11 @@
-"""reference/api.md: every public name of `schemegen` and `schemegen.testing`."""
+"""reference/api.md and extending.md: every public name of `schemegen` and `schemegen.testing`."""
 
 from __future__ import annotations
 
 import dataclasses
 import enum
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final
@@ -16,28 +16,35 @@ import schemegen
 from docs.writing.markdown import block, code, doc, escaped, table
 from docs.writing.signatures import attributes, members, signature
 
-#: The public names by what they are for; a test holds it complete. Errors have a page of their own.
-GROUPS: Final = {
-    "Plan, apply, verify": (
-        "plan",
-        "explain",
-        "apply",
-        "verify",
-        "inspect",
-        "describe",
-        "Plan",
-        "Explanation",
-        "Result",
-        "Inspection",
+#: The public names by what they are for; a test holds both together complete. Errors have a page of their own.
+USING: Final = {
+    "Functions": ("plan", "explain", "apply", "verify", "inspect", "describe"),
+    "What they take and return": (
+        *("Plan", "PlannedTensor", "Totals", "Explanation"),
+        *("Result", "Report", "Inspection", "Description", "Progress"),
     ),
     "Scheme and policy files": (
         *("load_scheme", "load_schemes", "load_policy", "load_policies", "check", "json_schema"),
         *("Scheme", "Format", "Policy", "Rule"),
     ),
-    "Plugins": ("hookimpl",),
-    "Backends": ("Backend", "WeightBackend", "Weights", "Buffers", "NonFiniteWeight"),
-    "Architectures": ("Architecture", "TensorRule", "ExpertLayout", "Role", "Part", "config_int"),
     "Version": ("__version__",),
+}
+EXTENDING: Final = {
+    "Hooks": ("hookimpl",),
+    "Backends": (
+        *("WeightBackend", "Weights", "Buffers", "NonFiniteWeight"),
+        *("Backend", "Job", "Needs", "Chunk", "Batch"),
+    ),
+    "Architectures": ("Architecture", "TensorRule", "ExpertLayout", "Role", "Part", "config_int"),
+}
+GROUPS: Final = USING | EXTENDING
+#: Members that the planner and the runner use, and nobody else needs.
+INTERNAL: Final = {
+    "Plan": ("units", "layer_of"),
+    "PlannedTensor": ("pieces", "from_dict"),
+    "Scheme": ("format_name",),
+    "Rule": ("roles", "projections", "reaches", "matches"),
+    "ExpertLayout": ("shape", "module_names"),
 }
 #: What has no docstring of its own to show, or another's.
 PLAIN: Final = {
@@ -49,8 +56,8 @@ PLAIN: Final = {
 _UNDERSCORES: Final = r"\_\_"
 TESTING: Final = "schemegen.testing"
 _MODELS: Final = {"Scheme": "scheme", "Format": "format", "Policy": "policy", "Rule": "rule"}
-_INTRODUCTION: Final = """\
-# Python API
+_USING: Final = """\
+# Python: using schemegen
 
 ```python
 import schemegen
@@ -59,21 +66,36 @@ plan = schemegen.plan("kimi-k2-int4", "sample:qwen3.6-moe")
 print(plan.totals.bytes_in, plan.totals.bytes_out)
 ```
 
-Everything here is typed and imported when it is first used: `import schemegen` itself costs nothing. What is not on
-this page may change with any version."""
+Everything here is typed and imported when it is first used: `import schemegen` itself costs nothing.
+[Use it as a library](../how-to/library.md) has a whole script, and [Extending schemegen](extending.md) what plugins
+need. What is on neither page may change with any version."""
+_EXTENDING: Final = """\
+# Python: extending schemegen
+
+What [plugins](../tutorial/first-plugin.md) are made of: [hooks](hooks.md), [backends](../how-to/backend.md),
+[architectures](../how-to/architecture.md), and what tests them. Everything here but `schemegen.testing` is a name of
+`schemegen`. [Using schemegen](api.md) has the rest of them."""
 
 
-def page() -> Iterator[str]:
-    """The page."""
-    yield from (_INTRODUCTION, "")
-    for title, names in GROUPS.items():
+def using() -> Iterator[str]:
+    """The page for whoever calls schemegen."""
+    yield from (_USING, "", *_groups(USING))
+    yield from ("## Errors", "", f"{code(errors())}: see [Errors](errors.md).", "")
+
+
+def extending() -> Iterator[str]:
+    """The page for whoever writes a plugin."""
+    yield from (_EXTENDING, "", *_groups(EXTENDING))
+    if find_spec(TESTING):
+        yield from _testing()
+
+
+def _groups(groups: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    for title, names in groups.items():
         yield from (f"## {title}", "")
         for name in names:
             if name in schemegen.__all__:
                 yield from _entry(name, getattr(schemegen, name))
-    yield from ("## Errors", "", f"{code(errors())}: see [Errors](errors.md).", "")
-    if find_spec(TESTING):
-        yield from _testing()
 
 
 def errors() -> list[str]:
@@ -122,5 +144,6 @@ def _attributes(value: type) -> Iterator[str]:
 
 
 def _methods(value: type) -> Iterator[str]:
-    for head, told in members(value):
-        yield from (*block("py", head), escaped(told), "")
+    for name, head, told in members(value):
+        if name not in INTERNAL.get(value.__name__, ()):
+            yield from (*block("py", head), escaped(told), "")

@@ -1,11 +1,11 @@
-"""README's table of schemes, and the sections of reference/schemes.md: from scheme files and from plans.
+"""README's table of some schemes, and all of them in reference/schemes.md: from scheme files and from plans.
 
 The plans are those of Qwen3.6-35B-A3B's layout.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Final
 
@@ -22,6 +22,11 @@ from schemegen.planner import Plan
 
 _OTHERS: Final = (Role.ATTENTION, Role.LINEAR_ATTENTION, Role.SHARED_EXPERT, Role.MLP)
 _BF16: Final = 16
+#: The schemes to begin with, which README shows.
+FIRST: Final = (
+    *("kimi-k2-int4", "w4a16-g32", "w4a16-g32-signed", "int4-int8-mix", "int4-fp8-mix", "nvfp4-fp8-mix"),
+    *("fp8-dynamic", "w8a16"),
+)
 
 
 @cache
@@ -32,10 +37,16 @@ def full_plans() -> tuple[Plan, ...]:
 
 
 def readme() -> Iterator[str]:
+    """The schemes to begin with."""
+    by_name = {plan.scheme.name: plan for plan in full_plans()}
+    return table(by_name[name] for name in FIRST)
+
+
+def table(plans: Iterable[Plan]) -> Iterator[str]:
     """A row a scheme: its formats by role, bits, size, engines."""
     yield "| scheme | routed experts | other linear layers of text | bits | Qwen3.6-35B-A3B | served by |"
     yield "|---|---|---|---|--:|---|"
-    for plan in full_plans():
+    for plan in plans:
         engines = ", ".join(ENGINES.get(engine, engine) for engine in plan.scheme.served_by)
         cells = (f"`{plan.scheme.name}`", _experts(plan), _others(plan), _bits(plan), _size(plan), engines)
         yield f"| {' | '.join(cells)} |"
@@ -43,7 +54,7 @@ def readme() -> Iterator[str]:
 
 def sections() -> Iterator[str]:
     """The table, and a section a scheme."""
-    yield from (*readme(), "")
+    yield from (*table(full_plans()), "")
     for plan in full_plans():
         yield from _section(plan)
 

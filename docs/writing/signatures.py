@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 import inspect
+import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 _WIDTH: Final = 96
-#: Decorators that change how a member is used.
-_TOLD: Final = ("property", "cached_property", "classmethod", "staticmethod")
+#: Decorators that change how a member is used, as readers see it: that a property is kept is nobody's affair.
+_TOLD: Final = {name: name for name in ("property", "classmethod", "staticmethod")} | {"cached_property": "property"}
+#: For a default that only the source can name.
+_OWN: Final = "…"
 
 
 def signature(function: Callable[..., Any]) -> str:
@@ -21,18 +24,18 @@ def signature(function: Callable[..., Any]) -> str:
     return _signature(node)
 
 
-def members(found: type) -> Iterator[tuple[str, str]]:
-    """Public methods and properties of a class's own body: signature and docstring."""
+def members(found: type) -> Iterator[tuple[str, str, str]]:
+    """Public methods and properties of a class's own body: name, signature, docstring."""
     for node in _parsed(found).body:
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
-            yield _signature(node), ast.get_docstring(node) or ""
+            yield node.name, _signature(node), ast.get_docstring(node) or ""
 
 
 def attributes(found: type) -> Iterator[tuple[str, str, str]]:
     """Annotated attributes of a class's own body: name, type, default (empty: none) as written."""
     for node in _parsed(found).body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and not node.target.id.startswith("_"):
-            yield node.target.id, _text(node.annotation), _default(node.value)
+            yield node.target.id, _text(node.annotation), _default(node.value, vars(sys.modules[found.__module__]))
 
 
 def _parsed(found: Any) -> ast.FunctionDef | ast.ClassDef:
@@ -42,8 +45,8 @@ def _parsed(found: Any) -> ast.FunctionDef | ast.ClassDef:
 
 
 def _signature(node: ast.FunctionDef) -> str:
-    kept = [decorator for decorator in node.decorator_list if ast.unparse(decorator) in _TOLD]
-    head = "".join(f"@{ast.unparse(decorator)}\n" for decorator in kept)
+    told = [_TOLD[name] for name in map(ast.unparse, node.decorator_list) if name in _TOLD]
+    head = "".join(f"@{name}\n" for name in told)
     ends = f") -> {_text(node.returns)}" if node.returns else ")"
     parameters = list(_parameters(node.args))
     line = f"def {node.name}({', '.join(parameters)}{ends}"
@@ -77,12 +80,23 @@ def _parameter(argument: ast.arg, default: ast.expr | None) -> str:
     return f"{_text(argument)}{' = ' if argument.annotation else '='}{_text(default)}"
 
 
-def _default(value: ast.expr | None) -> str:
-    """A default as written; of a dataclass's field() what it gives."""
+def _default(value: ast.expr | None, known: Mapping[str, object]) -> str:
+    """A default as written; of a dataclass's field() what it gives, of a constant its value."""
     if isinstance(value, ast.Call) and ast.unparse(value.func) == "field" and value.keywords:
-        given = value.keywords[0]
-        value = ast.Call(given.value, [], []) if given.arg == "default_factory" else given.value
-    return "" if value is None else _text(value)
+        value = _given(value.keywords[0])
+    if not isinstance(value, ast.Name):
+        return "" if value is None else _text(value)
+    meant = known.get(value.id)
+    if isinstance(meant, str | int | tuple | Mapping):
+        return repr(meant).replace("'", '"')
+    return _OWN if value.id.startswith("_") else value.id
+
+
+def _given(keyword: ast.keyword) -> ast.expr:
+    """What field() gives: `default`, or what `default_factory` returns."""
+    if keyword.arg != "default_factory":
+        return keyword.value
+    return keyword.value.body if isinstance(keyword.value, ast.Lambda) else ast.Call(keyword.value, [], [])
 
 
 def _text(node: ast.AST) -> str:

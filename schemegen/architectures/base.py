@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
-from schemegen.errors import CheckpointError, UnsupportedError, shortened
+from schemegen.architectures.config import Config
+from schemegen.architectures.faults import group_fault, promise_fault, template_fault, unknown_names
+from schemegen.errors import UnsupportedError, shortened
 
-Config = Mapping[str, Any]
-_MAX_INT: Final = (1 << 63) - 1
+_DIGITS: Final = re.compile(r"[0-9]+")
 # One way to write a number: others would make two names of one tensor, or a number nobody can hold.
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,5}")
 
@@ -73,6 +73,11 @@ class ExpertLayout:
     columns: Callable[[Config], int]
     experts: Callable[[Config], int]
     template: str = "{module}.{expert}.{projection}_proj"
+
+    def __post_init__(self) -> None:
+        """UnsupportedError for a template that is not one of module, expert and projection."""
+        if fault := template_fault(self.template):
+            raise UnsupportedError(fault)
 
     def shape(self, config: Config) -> tuple[int, int, int]:
         """The shape the config promises: [experts, parts * rows, columns]."""
@@ -159,11 +164,23 @@ class Architecture:
     renames: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
-        """UnsupportedError for a pattern that is no regular expression: here, not at the first tensor."""
-        _ = self._compiled
+        """UnsupportedError for what cannot be meant, such as a pattern that is none: here, not at the first tensor."""
+        functions = {"depth": self.depth, "experts": self.experts, "required": self.required}
+        if fault := promise_fault(self.model_types, functions):
+            raise UnsupportedError(f"architecture {self.name}: {fault}")
+        for pattern, rule in self._compiled:
+            self._check_rule(pattern, rule)
         for ignore in (*(rule.ignore for rule in self.rules), *self.part_ignores.values()):
             if ignore is not None:
                 self._pattern(ignore)
+
+    def _check_rule(self, pattern: re.Pattern[str], rule: TensorRule) -> None:
+        for value, kind in ((rule.role, Role), (rule.part, Part)):
+            if not isinstance(value, kind):
+                told = f"{value!r:.80} is no {kind.__name__}; take one of schemegen.{kind.__name__}"
+                raise UnsupportedError(f"architecture {self.name}: {told}")
+        if fault := group_fault(pattern):
+            raise UnsupportedError(f"architecture {self.name}: the pattern {rule.pattern!r} {fault}")
 
     @cached_property
     def _compiled(self) -> tuple[tuple[re.Pattern[str], TensorRule], ...]:
@@ -179,13 +196,31 @@ class Architecture:
 
     def identify(self, name: str) -> TensorInfo:
         """Role, part and place of a tensor; UnsupportedError for a name that no rule knows."""
+        return self.identify_all([name])[0]
+
+    def identify_all(self, names: Iterable[str]) -> list[TensorInfo]:
+        """Role, part and place of each tensor; UnsupportedError with every kind of name that no rule knows."""
+        found, unknown = [], dict[str, list[str]]()
+        for name in names:
+            if (info := self._find(name)) is None:
+                unknown.setdefault(_DIGITS.sub("N", name), []).append(name)
+            else:
+                found.append(info)
+        if unknown:
+            raise UnsupportedError(unknown_names(self.name, list(unknown.values())))
+        return found
+
+    def _find(self, name: str) -> TensorInfo | None:
         for pattern, rule in self._compiled:
             if (found := pattern.fullmatch(name)) and _are_numbers(groups := found.groupdict()):
+                stored = groups.get("projection")
+                if stored is not None and rule.projections and stored not in rule.projections:
+                    raise UnsupportedError(
+                        f"tensor {shortened(name)}: the rule of architecture {self.name} that knows it has no "
+                        f"{shortened(stored)} in its projections; add it there"
+                    )
                 return _info(name, rule, groups)
-        raise UnsupportedError(
-            f"tensor {shortened(name)} is unknown to architecture {self.name}; "
-            "a plugin can add an architecture that knows it"
-        )
+        return None
 
 
 def _are_numbers(groups: Mapping[str, str | None]) -> bool:
@@ -195,45 +230,20 @@ def _are_numbers(groups: Mapping[str, str | None]) -> bool:
 
 
 def _info(name: str, rule: TensorRule, groups: Mapping[str, str | None]) -> TensorInfo:
+    layer, expert = (None if (text := groups.get(group)) is None else int(text) for group in ("layer", "expert"))
     return TensorInfo(
         name,
         rule.role,
         rule.part,
-        _number(groups.get("layer")),
-        _number(groups.get("expert")),
+        layer,
+        expert,
         _projection(rule, groups.get("projection")),
         rule.experts,
         rule.ignore,
     )
 
 
-def _number(text: str | None) -> int | None:
-    return None if text is None else int(text)
-
-
 def _projection(rule: TensorRule, stored: str | None) -> str | None:
     if stored is None:
         return rule.projection
     return rule.projections[stored] if rule.projections else stored
-
-
-def config_int(config: Config, *path: str, minimum: int = 1, default: int | None = None) -> int:
-    """The integer at a path of config.json, or `default` where the path or a part of it is missing or null.
-
-    CheckpointError when it is missing without a default, below `minimum`, or something else.
-    """
-    value: Any = config
-    for position, key in enumerate(path):
-        if not isinstance(value, Mapping):
-            raise CheckpointError(f"config.json: {'.'.join(path[:position])} is {reprlib.repr(value)}, not an object")
-        value = value.get(key)
-        if value is None:
-            break
-    if value is None and default is not None:
-        return default
-    if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= _MAX_INT:
-        raise CheckpointError(
-            f"config.json: {'.'.join(path)} is {reprlib.repr(value)}; "
-            f"the architecture needs a whole number there, at least {minimum}"
-        )
-    return value

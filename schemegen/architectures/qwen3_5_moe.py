@@ -11,13 +11,12 @@ from typing import Final
 from schemegen.architectures.base import (
     FUSIONS,
     Architecture,
-    Config,
     ExpertLayout,
     Part,
     Role,
     TensorRule,
-    config_int,
 )
+from schemegen.architectures.config import Config, config_int
 
 _TEXT: Final = r"model\.language_model\.layers\.(?P<layer>\d+)\."
 _MTP: Final = r"mtp\.layers\.(?P<layer>\d+)\."

@@ -15,7 +15,8 @@ from schemegen.backends.base import Backend, Batch, Buffers, Job, Needs
 from schemegen.backends.faults import device_faults
 from schemegen.backends.options import option_faults
 from schemegen.backends.ranges import wide_range
-from schemegen.errors import OutputError, PluginError, SchemegenError, raised, shortened
+from schemegen.blame import Guard
+from schemegen.errors import OutputError, PluginError, SchemegenError, shortened
 from schemegen.kernels.floats import first_unusable
 from schemegen.registry import NAME_PATTERN, NAME_RULE, typed
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _KINDS: Final = ("cpu", "cuda")
+#: Calls that ask something and do nothing: an error on purpose is no answer to them.
+_ANSWERS: Final = ("refuses", "refuses_weights", "same_bits_as", "method", "options", "devices")
 _FULL_DISK: Final = (errno.ENOSPC, errno.EDQUOT)
 #: By attribute of a backend, what it must be.
 _WANTED: Final = {
@@ -42,7 +45,7 @@ class GuardedBackend:
     def __init__(self, backend: Backend, origin: str) -> None:
         self.backend = backend
         self.name = backend.name
-        self._distribution, _, self._version = origin.partition(" ")
+        self._guard = Guard(f"backend {self.name}", origin)
 
     def refuses(self, format: Format) -> str | None:
         """Why the backend cannot produce the format, or None."""
@@ -139,7 +142,7 @@ class GuardedBackend:
         return tuple(self._typed(call, value, (str,)) for value in self._typed(call, values, (tuple,)))
 
     def _error(self, reason: str) -> PluginError:
-        return PluginError(f"backend {self.name}", self._distribution, self._version or "(built in)", reason)
+        return self._guard.error(reason)
 
     def _typed(self, call: str, value: _T, types: tuple[type, ...]) -> _T:
         if not isinstance(value, types):
@@ -148,16 +151,14 @@ class GuardedBackend:
 
     @contextmanager
     def _blamed(self, call: str) -> Iterator[None]:
-        try:
-            yield
-        except (SchemegenError, MemoryError, KeyboardInterrupt):
-            raise
-        except BaseException as error:
-            if isinstance(error, OSError) and error.errno in _FULL_DISK:
-                raise OutputError(
-                    f"backend {self.name} cannot write ({error}); make room and run the same command again to go on"
-                ) from error
-            raise self._error(f"{call} raised {raised(error)}") from error
+        with self._guard.blamed(call, (PluginError, OutputError) if call in _ANSWERS else (SchemegenError,)):
+            try:
+                yield
+            except OSError as error:
+                if error.errno not in _FULL_DISK:
+                    raise
+                told = f"backend {self.name} cannot write ({error}); make room and run the same command again to go on"
+                raise OutputError(told) from error
 
 
 def attribute_fault(backend: Backend) -> str | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from schemegen.backends.base import Buffers, Job, NonFiniteWeight, WeightBackend, Weights
-from schemegen.codecs import Codec, codec_of
+from schemegen.backends.lacks import Lack
+from schemegen.codecs import codec_of
+from schemegen.compilation import uses_of
 from schemegen.errors import UnsupportedError
 from schemegen.formats import rounding_fault
 from schemegen.formats.words import in_short
@@ -40,7 +41,7 @@ class NativeRtn(WeightBackend):
     def prepare(self, job: Job) -> None:
         """Load, at the very first run compile, the kernels that the plan needs."""
         if job.device == "cpu":
-            for codec, dtype, columns in _uses(job.plan):
+            for codec, dtype, columns in uses_of(job.plan):
                 codec.warm_up(dtype, columns)
 
     def quantize(self, weights: Weights, format: Format, out: Buffers) -> None:
@@ -55,15 +56,8 @@ class NativeRtn(WeightBackend):
 
     def recorded(self, plan: Plan) -> tuple[str, ...]:
         """What decides the bits on any device: the fused kernels for all that they know, torch for the rest."""
-        torch = {codec.needs_torch(dtype, columns) for codec, dtype, columns in _uses(plan)}
+        torch = {codec.needs_torch(dtype, columns) for codec, dtype, columns in uses_of(plan)}
         return (*(["numba"] if False in torch else []), "numpy", *(["torch"] if True in torch else []))
-
-
-def _uses(plan: Plan) -> Iterator[tuple[Codec, str, int]]:
-    """Every (codec, dtype, columns) of the matrices to quantize, once."""
-    seen = {(t.format, t.source.dtype, t.matrix_shape[1]) for t in plan.tensors if t.format is not None}
-    for name, dtype, columns in sorted(seen):
-        yield codec_of(plan.scheme.formats[name]), dtype, columns
 
 
 def _codec_fault(format: Format) -> str | None:
@@ -76,4 +70,4 @@ def _codec_fault(format: Format) -> str | None:
 
 def _torch_fault(format: Format, what: str = "") -> str | None:
     fault = torch_fault()
-    return None if fault is None else f"computes {what}{in_short(format)} with torch, which {fault}"
+    return None if fault is None else Lack(f"computes {what}{in_short(format)} with torch, which {fault}")

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from schemegen.checkpoint.model import Checkpoint
 
 
-def open_checkpoint(model: str, revision: str | None = None) -> Checkpoint:
-    """The checkpoint that `sample:NAME`, a folder's path or a Hub id names; `revision` is a Hub id's.
+def open_checkpoint(model: str | Path, revision: str | None = None) -> Checkpoint:
+    """The checkpoint that `sample:NAME`, a folder's path or a Hub id names; `revision` is a Hub id's, a Path no such.
 
     UnknownNameError for a sample nobody made, CheckpointError for anything else that cannot be opened.
     """

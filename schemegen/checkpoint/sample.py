@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from schemegen.checkpoint.home import cache_home
 from schemegen.checkpoint.index import INDEX_NAME
 from schemegen.checkpoint.local import open_local
 from schemegen.checkpoint.model import Checkpoint
@@ -22,6 +21,7 @@ from schemegen.checkpoint.sample_tensors import ExpertsAs, Stored, sample_shards
 from schemegen.checkpoint.sample_texts import sample_texts
 from schemegen.checkpoint.sample_values import Dtype, data_bytes, header_bytes, tensor_bytes
 from schemegen.checkpoint.tree import find_files
+from schemegen.data import cache_home
 from schemegen.errors import CheckpointError, UnknownNameError
 
 SAMPLE_NAMES: Final = ("qwen3.6-moe",)

@@ -15,8 +15,9 @@ from schemegen.errors import CheckpointError, shortened
 SAMPLE_PREFIX: Final = "sample:"
 
 
-def open_source(model: str, revision: str | None = None) -> Checkpoint:
+def open_source(given: str | Path, revision: str | None = None) -> Checkpoint:
     """The checkpoint that a MODEL argument names; see `open_checkpoint`."""
+    model = str(given)
     if model.startswith(SAMPLE_PREFIX):
         from schemegen.checkpoint.sample import open_sample
 
@@ -24,14 +25,16 @@ def open_source(model: str, revision: str | None = None) -> Checkpoint:
     path = Path(model)
     if model and _exists(path):
         return _of_no_other_revision(open_local(path), model, revision)
-    if name := hub_name(model):
+    if not isinstance(given, Path) and (name := hub_name(model)):
         return _open_hub(_at(name, revision), path)
     raise _missing(model, path)
 
 
-def named_on_hub(model: str) -> HubName | None:
+def named_on_hub(model: str | Path) -> HubName | None:
     """The model on the Hub that a MODEL argument names; None where it is a sample or a folder."""
-    return None if model.startswith(SAMPLE_PREFIX) or _exists(Path(model)) else hub_name(model)
+    if isinstance(model, Path) or model.startswith(SAMPLE_PREFIX) or _exists(Path(model)):
+        return None
+    return hub_name(model)
 
 
 def _of_no_other_revision(checkpoint: Checkpoint, model: str, revision: str | None) -> Checkpoint:

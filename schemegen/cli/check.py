@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schemegen.cli import options, render
+from schemegen.cli.figures import plural
 from schemegen.cli.verbs import Verb
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from schemegen.checking import Checked
+    from schemegen.errors import SchemeFault
     from schemegen.scheme import Scheme
 
 
@@ -25,7 +29,8 @@ def command(ctx: click.Context, files: tuple[str, ...], schema: str | None, as_j
     FILE is a YAML file, or a folder whose YAML files are meant, without those of the folders in it. A file with formats
     is a scheme, one with rules a policy, and schemes may name policies among the files. Checked is all that can be told
     without a model: fields, values and names, formats that nothing stores, computes or serves, rules that never decide.
-    A good file gives a line, a fault one of the form FILE:LINE: FIELD: MESSAGE, and with any the exit code is 1.
+    A good file gives a line, a fault one of the form FILE:LINE: FIELD: MESSAGE, and with any the exit code is 1. What
+    only a package that is not installed here would compute is no fault, but a note.
     """
     if bool(files) == (schema is not None):
         ctx.fail("give files to check, or --schema and no file")
@@ -39,10 +44,12 @@ def command(ctx: click.Context, files: tuple[str, ...], schema: str | None, as_j
         render.data({"files": [_as_json(one) for one in checked]})
     else:
         render.text(*(line for one in checked for line in _lines(one)))
+    for remark in (remark for one in checked for remark in one.remarks):
+        render.note(f"note: {remark}")
     faults = sum(len(one.faults) for one in checked)
     if faults:
         faulty = sum(bool(one.faults) for one in checked)
-        render.note(f"error: {_counted(faults, 'fault')} in {faulty} of {_counted(len(checked), 'file')}")
+        render.note(f"error: {plural(faults, 'fault')} in {faulty} of {plural(len(checked), 'file')}")
         ctx.exit(1)
 
 
@@ -65,7 +72,7 @@ def _in_short(checked: Checked) -> str:
 
     found = checked.found
     if isinstance(found, Policy):
-        return _counted(len(found.rules), "rule")
+        return plural(len(found.rules), "rule")
     return "" if found is None else _scheme_in_short(found)
 
 
@@ -80,9 +87,10 @@ def _as_json(checked: Checked) -> dict[str, Any]:
         "file": str(checked.path),
         "kind": checked.kind,
         "name": checked.name,
-        "faults": [{"line": f.line, "field": f.field, "message": f.message} for f in checked.faults],
+        "faults": _faults_as_json(checked.faults),
+        "remarks": _faults_as_json(checked.remarks),
     }
 
 
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
+def _faults_as_json(faults: Iterable[SchemeFault]) -> list[dict[str, Any]]:
+    return [{"line": fault.line, "field": fault.field, "message": fault.message} for fault in faults]

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from schemegen.cli import figures, render
-from schemegen.cli.spelling import spans, spelled
+from schemegen.cli.spelling import spelled
+from schemegen.rule import spans_of
 
 if TYPE_CHECKING:
     from schemegen.planner import PlannedTensor
@@ -98,10 +99,10 @@ def _place(block: Block) -> str:
     first = block.tensors[0]
     layers = {tensor.layer for tensor in block.tensors if tensor.layer is not None}
     experts = {tensor.expert for tensor in block.tensors if tensor.expert is not None}
-    projections = {tensor.projection for tensor in block.tensors if tensor.projection is not None}
+    projections = {name for tensor in block.tensors for name in (*tensor.stacked, tensor.projection) if name}
     words = [
-        _named("layer", len(layers), spans(layers)),
-        _named("expert", len(experts), spans(experts)),
+        _named("layer", len(layers), spans_of(layers)),
+        _named("expert", len(experts), spans_of(experts)),
         _named("projection", len(projections), ", ".join(sorted(projections))),
     ]
     return ", ".join([first.role, first.part, *filter(None, words)])

@@ -74,6 +74,10 @@ class Lines:
                 self._tell(self._stretch, self._clock())
             self._stretch = None
 
+    def remark(self, line: str) -> None:
+        """Say what the work waits for."""
+        self._write(line)
+
     def close(self) -> None:
         """Forget a stretch that never ended: an error tells why."""
         self._stretch = None

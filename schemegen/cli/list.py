@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -14,8 +14,8 @@ from schemegen.errors import plain
 if TYPE_CHECKING:
     from schemegen.catalog import Catalog
 
-NAMED: Final = ("schemes", "policies", "architectures", "backends")
-PLUGINS: Final = "plugins"
+_SCHEMES: Final = "schemes"
+_PLUGINS: Final = "plugins"
 _PLUGIN_HEAD: Final = ("plugin", "distribution", "version", "state", "what it brings, or what is wrong")
 _BUILT_IN: Final = "(built in)"
 #: Seconds from which on an import is worth a word: every command waits for it.
@@ -24,39 +24,12 @@ _SLOW: Final = 1.0
 _MOST_NAMED: Final = 3
 
 
-@click.command("list", cls=Verb)
-@click.argument("kind", metavar="[KIND]", type=click.Choice([*NAMED, PLUGINS]), default=NAMED[0])
-@options.as_json
-def command(kind: str, as_json: bool) -> None:
-    """List the schemes, or another kind of names.
-
-    KIND is schemes (the default), policies, architectures, backends or plugins. Beside each name stands where it comes
-    from: schemegen itself, or a plugin's distribution and version. Schemes come with their formats: one format before
-    mixes, few bits before many. Plugins come with what they bring and, where they failed, why.
-    """
-    from schemegen.catalog import load_catalog
-
-    catalog = load_catalog()
-    rows: list[dict[str, Any]] = list(_ROWS.get(kind, _named)(catalog, kind))
-    if as_json:
-        render.data(rows)
-        return
-    if kind == PLUGINS:
-        render.text(*render.table(_PLUGIN_HEAD, [_plugin_cells(row) for row in rows]))
-        return
-    head = list(rows[0]) if rows else []
-    render.text(*render.table(head, [list(row.values()) for row in rows]))
-    for failure in catalog.failures:
-        render.note(f"note: {failure}; it is left out")
-
-
-def _named(catalog: Catalog, kind: str) -> Iterator[dict[str, str]]:
-    registry: Any = getattr(catalog, kind)
+def _named(registry: Any) -> Iterator[dict[str, str]]:
     for found in registry:
         yield {"name": found.name, "from": registry.origin(found.name), "summary": found.summary}
 
 
-def _schemes(catalog: Catalog, kind: str) -> Iterator[dict[str, str]]:
+def _schemes(catalog: Catalog) -> Iterator[dict[str, str]]:
     from schemegen.formats.words import in_short, reading_order
 
     for scheme in sorted(catalog.schemes, key=reading_order):
@@ -65,7 +38,7 @@ def _schemes(catalog: Catalog, kind: str) -> Iterator[dict[str, str]]:
         yield {"name": scheme.name, "from": origin, "formats": formats, "summary": scheme.summary}
 
 
-def _plugins(catalog: Catalog, kind: str) -> Iterator[dict[str, Any]]:
+def _plugins(catalog: Catalog) -> Iterator[dict[str, Any]]:
     """A row for each plugin; one that is loaded may have failed in a hook, and brings what its other hooks gave."""
     faults: dict[tuple[str, str, str], list[str]] = {}
     for failure in catalog.failures:
@@ -91,6 +64,42 @@ def _plugin(
     return {**row, "seconds": round(seconds, 3), "brings": brings, "faults": faults}
 
 
+#: What each list shows, from the catalog.
+_ROWS: Final[Mapping[str, Callable[[Catalog], Iterable[dict[str, Any]]]]] = {
+    _SCHEMES: _schemes,
+    "policies": lambda catalog: _named(catalog.policies),
+    "architectures": lambda catalog: _named(catalog.architectures),
+    "backends": lambda catalog: _named(catalog.backends),
+    _PLUGINS: _plugins,
+}
+
+
+@click.command("list", cls=Verb)
+@click.argument("kind", metavar="[KIND]", type=click.Choice(list(_ROWS)), default=_SCHEMES)
+@options.as_json
+def command(kind: str, as_json: bool) -> None:
+    """List the schemes, or another kind of names.
+
+    KIND is schemes (the default), policies, architectures, backends or plugins. Beside each name stands where it comes
+    from: schemegen itself, or a plugin's distribution and version. Schemes come with their formats: one format before
+    mixes, few bits before many. Plugins come with what they bring and, where they failed, why.
+    """
+    from schemegen.catalog import load_catalog
+
+    catalog = load_catalog()
+    rows: list[dict[str, Any]] = list(_ROWS[kind](catalog))
+    if as_json:
+        render.data(rows)
+        return
+    if kind == _PLUGINS:
+        render.text(*render.table(_PLUGIN_HEAD, [_plugin_cells(row) for row in rows]))
+        return
+    head = list(rows[0]) if rows else []
+    render.text(*render.table(head, [list(row.values()) for row in rows]))
+    for failure in catalog.failures:
+        render.note(f"note: {failure}; it is left out")
+
+
 def _plugin_cells(row: dict[str, Any]) -> list[str]:
     """A plugin's row as text: what it brings, and what is wrong with it, in the last column, which wraps."""
     slow = f", {row['seconds']:.1f} s" if row["seconds"] >= _SLOW else ""
@@ -105,6 +114,3 @@ def _counted(kind: str, names: Sequence[str]) -> str:
     if len(names) > _MOST_NAMED:
         return f"{len(names)} {plural}"
     return f"{kind if len(names) == 1 else plural} {', '.join(names)}"
-
-
-_ROWS: Final = {NAMED[0]: _schemes, PLUGINS: _plugins}

@@ -28,6 +28,7 @@ def command(kind: str, name: str, output: str | None, as_json: bool) -> None:
     is a YAML file, which every command takes by its path. Nothing that exists is touched.
     """
     from schemegen.catalog import load_catalog
+    from schemegen.seal import argument
     from schemegen.starts import plugin_start, scheme_start, write_start
 
     start = (plugin_start if kind == "plugin" else scheme_start)(name, load_catalog())
@@ -36,5 +37,5 @@ def command(kind: str, name: str, output: str | None, as_json: bool) -> None:
         render.data({"folder": str(folder), "files": list(start.files), "commands": list(start.commands)})
         return
     shown = start.folder if output is None else output
-    following = [f"cd {shlex.quote(shown)}", *start.commands]
+    following = [f"cd {shlex.quote(argument(shown))}", *start.commands]
     render.text(*render.fields([("written", shown), ("files", list(start.files)), ("next", following)]))

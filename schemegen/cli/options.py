@@ -18,7 +18,7 @@ def given(ctx: click.Context, param: click.Parameter, value: Value) -> Value:
 
 scheme = click.argument("scheme", callback=given)
 model = click.argument("model", callback=given)
-as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of words.")
 jobs = click.option(
     "--jobs", type=click.IntRange(min=1), metavar="N", help="Worker threads.  [default: one for each CPU]"
 )

@@ -10,7 +10,7 @@ from schemegen.cli import figures, options, render
 from schemegen.cli.verbs import Verb
 
 if TYPE_CHECKING:
-    from schemegen.planner import Plan, RoleTotals, Totals
+    from schemegen.planner import Plan, PlannedTensor, RoleTotals, Totals
 
 _HEAD = (
     "part",
@@ -40,8 +40,9 @@ def command(
     """Show what SCHEME makes of every tensor of MODEL, from headers alone.
 
     No weight is read, and of a Hub id no more than headers fetched. --json gives every tensor with its rule, outputs
-    and file offsets; with --explain those that GLOB matches, each with the reason. In a GLOB * stands for anything;
-    it is held against the names of tensors and of what would be stored of them.
+    and file offsets; with --explain those that GLOB matches, each with the reason. In a GLOB * stands for anything,
+    {0-2,7} for numbers, {gate,up} for words; it is held against the names of tensors and of what would be stored of
+    them.
     """
     from schemegen import api
 
@@ -107,5 +108,14 @@ def _deciding(plan: Plan) -> list[list[str]]:
     """For each row of the totals, the labels of the rules that decided its tensors."""
     found: dict[object, dict[str, None]] = {}
     for tensor in plan.tensors:
-        found.setdefault((tensor.part, tensor.role, tensor.action, tensor.format), {})[tensor.rule] = None
+        found.setdefault((tensor.part, tensor.role, tensor.action, tensor.format), {})[_decided_by(tensor)] = None
     return [list(found[row.part, row.role, row.action, row.format]) for row in plan.totals.by_role]
+
+
+def _decided_by(tensor: PlannedTensor) -> str:
+    """The rule's label, or that none may reach the tensor without naming its role."""
+    from schemegen.planner.decide import KEPT_BY_DEFAULT
+    from schemegen.rule import is_protected_place
+
+    is_kept = tensor.rule == KEPT_BY_DEFAULT and is_protected_place(tensor.role, tensor.part)
+    return "protected" if is_kept else tensor.rule

@@ -201,6 +201,11 @@ class Bar:
         """Leave the bar as it is and the cursor below it."""
         self.close()
 
+    def remark(self, line: str) -> None:
+        """Say what the work waits for; no bar stands below it."""
+        self.close()
+        note(line)
+
     def close(self) -> None:
         """Give the terminal back; an interrupted bar stays where it was."""
         with self._lock:

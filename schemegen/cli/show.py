@@ -11,7 +11,7 @@ import click
 
 from schemegen.cli import options, render
 from schemegen.cli.verbs import Verb
-from schemegen.errors import SchemeFileError, UnknownNameError
+from schemegen.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from schemegen.architectures.base import Architecture, TensorRule
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from schemegen.scheme import Scheme
 
 Body = dict[str, Any]
-_FILES: Final = (".yaml", ".yml")
 _WIDTH: Final = 118
 _MAP: Final = "tag:yaml.org,2002:map"
 
@@ -61,7 +60,7 @@ def command(name: str | None, model: str | None, revision: str | None, as_json: 
 def _show_model(model: str, revision: str | None, as_json: bool) -> None:
     from schemegen import api
 
-    found = api.description(model, revision=revision)
+    found = api.describe(model, revision=revision)
     place = found.model_id if found.revision is None else f"{found.model_id} at {found.revision}"
     body = _scheme(found.scheme)
     if as_json:
@@ -81,9 +80,10 @@ def _comment(line: str) -> list[str]:
 
 def _show_name(name: str, as_json: bool) -> None:
     from schemegen.catalog import load_catalog
+    from schemegen.documents import is_file_name
 
     catalog = load_catalog()
-    shown, *others = [_from_file(catalog, name)] if name.endswith(_FILES) else _named(catalog, name)
+    shown, *others = [_from_file(name)] if is_file_name(name) else _named(catalog, name)
     if as_json:
         render.data({"kind": shown.kind, "from": shown.origin, "content": shown.body})
     else:
@@ -94,12 +94,14 @@ def _show_name(name: str, as_json: bool) -> None:
 
 def _named(catalog: Catalog, given: str) -> list[Shown]:
     """Everything of that name, schemes first."""
+    from schemegen.catalog import file_notes
+
     kind, _, name = given.rpartition(":")
     found = [shown for shown in _all(catalog, name) if kind in ("", shown.kind)]
     if not found:
         known = {*catalog.schemes.names(), *catalog.policies.names()}
         known |= {*catalog.architectures.names(), *catalog.backends.names()}
-        raise UnknownNameError("name", given, known, [str(failure) for failure in catalog.failures])
+        raise UnknownNameError("name", given, known, [*file_notes(given), *catalog.notes])
     return found
 
 
@@ -114,16 +116,14 @@ def _all(catalog: Catalog, name: str) -> Iterator[Shown]:
         yield Shown("backend", catalog.backends.origin(name), _backend(catalog.backends.get(name)))
 
 
-def _from_file(catalog: Catalog, path: str) -> Shown:
-    """The scheme or else the policy in a file; the faults of the kind that it comes nearer to."""
-    try:
-        return Shown("scheme", path, _scheme(catalog.scheme(path)))
-    except SchemeFileError as error:
-        as_scheme = error
-    try:
-        return Shown("policy", path, _policy(catalog.policy(path)))
-    except SchemeFileError as as_policy:
-        raise min(as_scheme, as_policy, key=lambda error: len(error.faults)) from None
+def _from_file(path: str) -> Shown:
+    from schemegen.loader import load_file
+    from schemegen.policy import Policy
+
+    found = load_file(path)
+    if isinstance(found, Policy):
+        return Shown("policy", path, _policy(found))
+    return Shown("scheme", path, _scheme(found))
 
 
 def _scheme(scheme: Scheme) -> Body:

@@ -7,9 +7,13 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import Final
 
+from schemegen.rule import spans_of
+
 Box = tuple[tuple[str, ...], ...]
 """For each dotted word of a name the words that stand there: all names that can be made of them."""
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]*")
+_BETWEEN: Final = re.compile(r"(_|[0-9]+)")
+"""What cuts a word into those that a person would group."""
 
 
 def spelled(names: Iterable[str]) -> dict[str, list[str]]:
@@ -38,25 +42,15 @@ def _word(words: Sequence[str]) -> str:
     if len(words) == 1:
         return words[0]
     if all(map(_NUMBER.fullmatch, words)):
-        return f"{{{spans(map(int, words))}}}"
-    start = _shared(words)
-    end = _shared([word[start:][::-1] for word in words])
-    inner = ",".join(word[start : len(word) - end] for word in words)
-    return f"{words[0][:start]}{{{inner}}}{words[0][len(words[0]) - end :]}"
+        return f"{{{spans_of(map(int, words))}}}"
+    cut = [_BETWEEN.split(word) for word in words]
+    start = _shared(cut)
+    end = _shared([pieces[start:][::-1] for pieces in cut])
+    inner = ",".join("".join(pieces[start : len(pieces) - end]) for pieces in cut)
+    return f"{''.join(cut[0][:start])}{{{inner}}}{''.join(cut[0][len(cut[0]) - end :])}"
 
 
-def _shared(words: Sequence[str]) -> int:
-    """How many characters all words begin with."""
-    alike = (len({*characters}) == 1 for characters in zip(*words, strict=False))
+def _shared(words: Sequence[Sequence[str]]) -> int:
+    """How many pieces all words begin with."""
+    alike = (len({*pieces}) == 1 for pieces in zip(*words, strict=False))
     return sum(takewhile(bool, alike))
-
-
-def spans(numbers: Iterable[int]) -> str:
-    """Numbers as a rule's `layers` names them: "0-2,4,6-9"."""
-    found: list[list[int]] = []
-    for number in sorted({*numbers}):
-        if found and number == found[-1][1] + 1:
-            found[-1][1] = number
-        else:
-            found.append([number, number])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -36,23 +35,21 @@ def command(folder: str, against: str | None, revision: str | None, jobs: int | 
 
     if revision is not None and against is None:
         raise click.UsageError("--revision is that of the model to compare with: name it with --against MODEL")
-    began = time.perf_counter()
     with render.progress() as progress:
         report = api.verify(folder, against, jobs=jobs, revision=revision, progress=progress)
-    seconds = time.perf_counter() - began
     if as_json:
-        render.data({"path": folder, **asdict(report), "seconds": seconds})
+        render.data({"path": folder, **asdict(report)})
     else:
-        render.text(*_lines(folder, report, seconds))
+        render.text(*_lines(folder, report))
 
 
-def _lines(folder: str, report: Report, seconds: float) -> list[str]:
-    read = f"{figures.size(report.bytes_read)} in {figures.duration(seconds)}"
+def _lines(folder: str, report: Report) -> list[str]:
+    read = f"{figures.size(report.bytes_read)} in {figures.duration(report.seconds)}"
     return render.fields(
         [
             ("verified", folder),
             ("checked", report.checks),
-            ("read", ", ".join(filter(None, [read, figures.rate(report.bytes_read, seconds)]))),
+            ("read", ", ".join(filter(None, [read, figures.rate(report.bytes_read, report.seconds)]))),
             ("note", report.notes),
         ]
     )

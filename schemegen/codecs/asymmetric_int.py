@@ -29,6 +29,13 @@ class AsymmetricInt(Codec):
 
             warm_up(dtype, self.weights.num_bits, group_of(self.weights, columns))
 
+    def warm_up_recode(self, dtype: str, columns: int) -> None:
+        """Load or compile the kernel, if there is one."""
+        if is_fused(self.weights.num_bits, self.group(columns)):
+            from schemegen.kernels.cpu_asymmetric import warm_up
+
+            warm_up(dtype, self.weights.num_bits, group_of(self.weights, columns), "recode")
+
     def encode(self, weights: Items, dtype: str, out: Stored, shared: Floats | None = None, device: str = "cpu") -> int:
         """Fill weight_packed, weight_scale and weight_zero_point."""
         return quantize_asymmetric(

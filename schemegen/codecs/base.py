@@ -59,6 +59,10 @@ class Codec(ABC):
         """Load, or compile, the kernel that `encode` uses on a CPU, where there is one."""
 
     @abstractmethod
+    def warm_up_recode(self, dtype: str, columns: int) -> None:
+        """Load, or compile, the kernel that `recode` uses, where there is one."""
+
+    @abstractmethod
     def encode(self, weights: Items, dtype: str, out: Stored, shared: Floats | None = None, device: str = "cpu") -> int:
         """Fill every buffer of `out` but weight_shape; -1, or the flat index of the first NaN or infinite weight.
 

@@ -33,6 +33,12 @@ class Float4(Codec):
 
             warm_up(self.kind, dtype)
 
+    def warm_up_recode(self, dtype: str, columns: int) -> None:
+        """Load or compile the kernel."""
+        from schemegen.kernels.cpu_fp4 import warm_up
+
+        warm_up(self.kind, dtype, "recode")
+
     def encode(self, weights: Items, dtype: str, out: Stored, shared: Floats | None = None, device: str = "cpu") -> int:
         """Fill weight_packed and weight_scale, and the global scale where there is one."""
         global_scales, searches = self._made(weights, dtype, out, shared), self.needs_torch()

@@ -30,6 +30,12 @@ class Float8(Codec):
         elif not self.needs_torch(dtype, columns):
             warm_up("quantize", dtype, int(self.is_mx))
 
+    def warm_up_recode(self, dtype: str, columns: int) -> None:
+        """Load or compile the kernel."""
+        from schemegen.kernels.cpu_fp8 import warm_up
+
+        warm_up("recode", dtype, int(self.is_mx))
+
     def encode(self, weights: Items, dtype: str, out: Stored, shared: Floats | None = None, device: str = "cpu") -> int:
         """Fill weight and weight_scale."""
         if self._is_whole:

@@ -30,6 +30,13 @@ class PackedInt(Codec):
 
             warm_up(dtype, self.weights.num_bits, group_of(self.weights, columns), self.style)
 
+    def warm_up_recode(self, dtype: str, columns: int) -> None:
+        """Load or compile the kernel, if there is one."""
+        if is_fused(self.weights.num_bits, self.group(columns), self.style):
+            from schemegen.kernels.cpu import warm_up
+
+            warm_up(dtype, self.weights.num_bits, group_of(self.weights, columns), self.style, "recode")
+
     def encode(self, weights: Items, dtype: str, out: Stored, shared: Floats | None = None, device: str = "cpu") -> int:
         """Fill weight_packed and weight_scale."""
         return quantize_int(

@@ -29,6 +29,13 @@ class PlainInt(Codec):
             kernel = "apply" if self._whole else "quantize"
             warm_up(dtype, self.weights.num_bits, group_of(self.weights, columns), BYTES, kernel)
 
+    def warm_up_recode(self, dtype: str, columns: int) -> None:
+        """Load or compile the kernel, if there is one."""
+        if is_fused(self.weights.num_bits, self.group(columns), BYTES):
+            from schemegen.kernels.cpu import warm_up
+
+            warm_up(dtype, self.weights.num_bits, group_of(self.weights, columns), BYTES, "recode")
+
     def encode(self, weights: Items, dtype: str, out: Stored, shared: Floats | None = None, device: str = "cpu") -> int:
         """Fill weight and weight_scale; the scale of a whole matrix only where `out` has it."""
         codes, bits, size = self._arranged(out["weight"]), self._arranged(weights), self._size(weights)

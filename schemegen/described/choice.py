@@ -9,9 +9,8 @@ from typing import Any, Final
 from schemegen.architectures.base import Part, Role, TensorInfo
 from schemegen.described.cover import Uses, cover, layers_of, merged
 from schemegen.described.fates import Kind
-from schemegen.described.naming import spans_of
 from schemegen.policy import Policy
-from schemegen.rule import Rule
+from schemegen.rule import Rule, spans_of
 
 Entry = str | Rule
 _KEEP: Final = "keep"
@@ -42,9 +41,9 @@ class Choice:
         self._reached: dict[Rule, frozenset[Kind]] = {}
         self._formats = formats
 
-    def best(self) -> tuple[Entry, ...]:
-        """The shortest policy of all that hold; there is one without names of policies at least."""
-        return min((entries for entries in self._proposed() if self._holds(entries)), key=self._cost)
+    def best(self) -> tuple[Entry, ...] | None:
+        """The shortest policy of all that hold, or None where none of those looked at does."""
+        return min((entries for entries in self._proposed() if self._holds(entries)), key=self._cost, default=None)
 
     def _proposed(self) -> Iterator[tuple[Entry, ...]]:
         keeping = [name for name in self._policies if self._only_keeps(name)]
@@ -57,7 +56,8 @@ class Choice:
         """Policies for what those in front leave open: a named one, rules by role, rules by role and one for all."""
         if len(self._formats) == 1:
             yield from ((name,) for name, policy in self._policies.items() if _hands_out(policy))
-        yield tuple(_rules(_by_role(rest)))
+        if (rules := _rules(_by_role(rest))) is not None:
+            yield tuple(rules)
         yield from (found for star in self._stars(rest) if (found := self._around(star, rest)))
 
     def _stars(self, rest: Uses) -> Iterator[Rule]:
@@ -67,7 +67,7 @@ class Choice:
             yield Rule(use=use, role="*")
             yield Rule(use=use, role="*", part=Part.TEXT)
             if chosen and chosen != known:
-                yield Rule(use=use, role="*", layers=spans_of(chosen, sorted(known)))
+                yield Rule(use=use, role="*", layers=spans_of(chosen, known))
 
     def _around(self, star: Rule, rest: Uses) -> tuple[Entry, ...] | None:
         """Rules for the roles that `star` would get wrong, and then `star`; None where it is right for one at most."""
@@ -82,7 +82,8 @@ class Choice:
             return None
         left = [role for role, uses in wrong.items() if any(kind in reached and not use for kind, use in uses.items())]
         keep = [_rule(tuple(left), {"use": _KEEP})] if left else []
-        return (*_rules(wrong), *keep, star)
+        before = _rules(wrong)
+        return None if before is None else (*before, *keep, star)
 
     def _only_keeps(self, name: str) -> bool:
         """Whether a policy keeps something here, and nothing that was quantized."""
@@ -135,9 +136,12 @@ def _by_role(uses: Uses) -> dict[Role, dict[Kind, str | None]]:
     return found
 
 
-def _rules(by_role: Mapping[Role, Uses]) -> list[Rule]:
-    """Rules that name their roles, those that are selected alike in one."""
-    selectors = {role: cover(uses) or () for role, uses in by_role.items()}
+def _rules(by_role: Mapping[Role, Uses]) -> list[Rule] | None:
+    """Rules that name their roles, those that are selected alike in one; None where some role has none."""
+    found = {role: cover(uses) for role, uses in by_role.items()}
+    selectors = {role: told for role, told in found.items() if told is not None}
+    if len(selectors) < len(found):
+        return None
     return [_rule(roles, found.fields()) for roles, found in merged(selectors)]
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from schemegen.architectures.base import Part, Role
 from schemegen.described.fates import Kind
-from schemegen.described.naming import spans_of
+from schemegen.rule import layer_spans, spans_of
 
 Uses = Mapping[Kind, str | None]
 """What becomes of matrices by kind; None is kept."""
@@ -41,13 +41,35 @@ class Selector(NamedTuple):
         told = {"part": self.part, "layers": self.layers, "projection": projections or None, "use": self.use}
         return {name: value for name, value in told.items() if value is not None}
 
+    def selects(self, kind: Kind) -> bool:
+        """Whether a rule that says so, and the kind's role, selects the kind."""
+        if self.part not in (None, kind.part):
+            return False
+        if self.layers is not None and not self._has_layer(kind):
+            return False
+        return not self.projections or kind.projection in self.projections or self._holds(kind)
+
+    def _has_layer(self, kind: Kind) -> bool:
+        spans = layer_spans(self.layers or "", 0)
+        counted, layer = kind.part is (self.part or Part.TEXT), kind.layer
+        return counted and layer is not None and any(first <= layer <= last for first, last in spans)
+
+    def _holds(self, kind: Kind) -> bool:
+        return bool(kind.held) and {*kind.held} <= {*self.projections}
+
 
 def cover(uses: Uses) -> tuple[Selector, ...] | None:
     """Selectors that give every kind of one role its format, and reach none that is kept; None where there are none."""
     stacked = any(kind.role is Role.ROUTED_EXPERT for kind in uses)
     # A stack of experts holds several projections: a rule that asks for one does not reach it.
     plain = sorted(_DIVISIONS, key=lambda places: stacked and "projection" in places)
-    return next((found for places in plain if (found := _divided(uses, places)) is not None), None)
+    found = (_divided(uses, places) for places in plain)
+    return next((told for told in found if told is not None and _are_right(told, uses)), None)
+
+
+def _are_right(selectors: Sequence[Selector], uses: Uses) -> bool:
+    """Whether the selectors give every kind its use: one that holds several projections is reached by all of them."""
+    return all(next((one.use for one in selectors if one.selects(kind)), None) == use for kind, use in uses.items())
 
 
 def _divided(uses: Uses, places: Sequence[str]) -> tuple[Selector, ...] | None:
@@ -90,9 +112,9 @@ def _spans(chosen: Sequence[int | None], part: Part, projection: str | None, use
     known = {
         kind.layer
         for kind in uses
-        if kind.part is part and projection in (None, kind.projection) and kind.layer is not None
+        if kind.part is part and projection in (None, kind.projection, *kind.held) and kind.layer is not None
     }
-    return spans_of((number for number in chosen if number is not None), sorted(known))
+    return spans_of((number for number in chosen if number is not None), known)
 
 
 def layers_of(uses: Uses, use: str | None) -> tuple[set[int], set[int]]:

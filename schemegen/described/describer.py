@@ -6,16 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from pydantic import ValidationError
+
 from schemegen.architectures.base import Architecture, Part
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.described.block import Block, read_block
 from schemegen.described.choice import Choice
-from schemegen.described.exceptions import exceptions_of
+from schemegen.described.exceptions import by_name, exceptions_of
 from schemegen.described.fates import Kind, Matrix, matrices_of
 from schemegen.described.groups import Group, groups_of, spoken
 from schemegen.described.naming import format_names, scheme_name, shown
 from schemegen.described.remarks import remarks_on
-from schemegen.errors import CheckpointError
+from schemegen.errors import CheckpointError, PlanError, UnsupportedError, plain
 from schemegen.formats.words import in_short
 from schemegen.planner import resolve_rules
 from schemegen.planner.decide import Depths, decide, depths_of
@@ -30,7 +32,7 @@ _LOST: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A scheme told from a checkpoint, and what that does not tell; `notes` are on how the model was found."""
+    """A scheme told from a checkpoint: `remarks` say what it does not tell, `notes` how the model was found."""
 
     model_id: str
     revision: str | None
@@ -44,8 +46,8 @@ def describe_checkpoint(
 ) -> Description:
     """The scheme that gives the checkpoint's formats to the same tensors; `policies` are those it may name.
 
-    UnsupportedError for a checkpoint that compressed-tensors did not make, or no scheme can say; CheckpointError where
-    config and tensors disagree.
+    UnsupportedError for a checkpoint that compressed-tensors did not make, or that no scheme can say; CheckpointError
+    where config and tensors disagree.
     """
     block = read_block(checkpoint)
     groups = groups_of(block)
@@ -58,8 +60,14 @@ def describe_checkpoint(
         )
     depths = depths_of(architecture, checkpoint, (matrix.info for matrix in matrices))
     policy = _policy(matrices, depths, policies, list(formats))
-    scheme = _scheme(checkpoint.model_id, block, formats, policy)
-    _prove(checkpoint, scheme, matrices, depths, policies)
+    try:
+        scheme = _scheme(checkpoint.model_id, block, formats, policy)
+        _prove(checkpoint, scheme, matrices, depths, policies)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        raise _untold(checkpoint, f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
+    except PlanError as error:
+        raise _untold(checkpoint, str(error)) from None
     told = remarks_on(scheme, checkpoint, block, groups, matrices)
     if Part.MTP not in depths and architecture.depth(checkpoint.config, Part.MTP):
         told += (_LOST,)
@@ -81,7 +89,8 @@ def _policy(
     """Rules by name, and the shortest policy for the rest."""
     exceptions = exceptions_of(matrices)
     infos = {Kind.of(matrix.info): matrix.info for matrix in matrices}
-    return [*exceptions.rules, *Choice(exceptions.uses, infos, depths, policies, formats).best()]
+    best = Choice(exceptions.uses, infos, depths, policies, formats).best()
+    return [*exceptions.rules, *best] if best is not None else [*by_name(matrices)]
 
 
 def _scheme(model_id: str, block: Block, formats: Mapping[str, Format], policy: Sequence[str | Rule]) -> Scheme:
@@ -102,7 +111,7 @@ def _scheme(model_id: str, block: Block, formats: Mapping[str, Format], policy: 
 def _prove(
     checkpoint: Checkpoint, scheme: Scheme, matrices: Sequence[Matrix], depths: Depths, policies: Sequence[Policy]
 ) -> None:
-    """Let the planner decide by the scheme; an AssertionError names the first matrix that it would get wrong."""
+    """Let the planner decide by the scheme; UnsupportedError names the first matrix that it would get wrong."""
     by_name = {policy.name: policy for policy in policies}
     rules = resolve_rules(scheme, by_name.__getitem__)
     before = replace(checkpoint, tensors=tuple(matrix.header for matrix in matrices))
@@ -110,4 +119,8 @@ def _prove(
     for matrix, decision in zip(matrices, decisions, strict=True):
         if decision.format != matrix.use:
             fates = f"{decision.format or 'kept'}, and is stored {matrix.use or 'as it was'}"
-            raise AssertionError(f"{matrix.header.name} would be {fates}: a fault of schemegen; please report it")
+            raise _untold(checkpoint, f"{matrix.header.name} would be {fates}")
+
+
+def _untold(checkpoint: Checkpoint, why: str) -> UnsupportedError:
+    return UnsupportedError(f"{shown(checkpoint.model_id)} cannot be told as a scheme: {plain(why)}")

@@ -29,6 +29,11 @@ def exceptions_of(matrices: Sequence[Matrix]) -> Exceptions:
     return Exceptions(tuple(_rules(named)), left)
 
 
+def by_name(matrices: Sequence[Matrix]) -> list[Rule]:
+    """Rules that name every quantized matrix."""
+    return list(_rules([matrix for matrix in matrices if matrix.use is not None]))
+
+
 def _is_told(role: Role, uses: Uses) -> bool:
     return cover({kind: use for kind, use in uses.items() if kind.role is role}) is not None
 

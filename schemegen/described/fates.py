@@ -12,7 +12,8 @@ from schemegen.checkpoint.model import Checkpoint, TensorHeader
 from schemegen.described.finder import Finder
 from schemegen.described.groups import Group
 from schemegen.described.stored import Stored, contents_of, matrix_shape
-from schemegen.planner.decide import is_matrix
+from schemegen.planner.decide import holds_matrix
+from schemegen.rule import held_by
 
 _WEIGHT: Final = ".weight"
 #: No config tells what it was; rules do not ask.
@@ -29,17 +30,18 @@ class Matrix:
 
 
 class Kind(NamedTuple):
-    """What rules without names can tell of a matrix."""
+    """What rules without names can tell of a matrix, or of a stack of them; `held` are the projections in it."""
 
     role: Role
     part: Part
     layer: int | None
     projection: str | None
+    held: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, info: TensorInfo) -> Kind:
         """The kind of a tensor."""
-        return cls(info.role, info.part, info.layer, info.projection)
+        return cls(info.role, info.part, info.layer, info.projection, held_by(info))
 
 
 def matrices_of(checkpoint: Checkpoint, architecture: Architecture, groups: Sequence[Group]) -> list[Matrix]:
@@ -64,7 +66,7 @@ def _quantized(stored: Stored, architecture: Architecture, finder: Finder) -> Ma
 def _kept(tensors: Sequence[TensorHeader], architecture: Architecture) -> Iterator[Matrix]:
     for header in tensors:
         info = architecture.identify(header.name)
-        if is_matrix(header, info):
+        if holds_matrix(header, info):
             yield Matrix(header, info, None)
 
 

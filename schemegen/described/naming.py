@@ -90,16 +90,3 @@ def _filled(template: str, product: Sequence[Sequence[str]]) -> str:
 
 def _either(texts: Iterable[str]) -> str:
     return f"({'|'.join(texts)})"
-
-
-def spans_of(chosen: Iterable[int], known: Sequence[int]) -> str:
-    """The chosen of the known layers as "0-2,5": a span goes over numbers that are not known."""
-    wanted, before = set(chosen), False
-    runs: list[list[int]] = []
-    for number in known:
-        if number in wanted and before:
-            runs[-1][1] = number
-        elif number in wanted:
-            runs.append([number, number])
-        before = number in wanted
-    return ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in runs)

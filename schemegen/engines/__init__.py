@@ -5,7 +5,7 @@ from schemegen.engines.ignore import is_ignore_list
 from schemegen.engines.limits import engine_notes
 from schemegen.engines.modules import Module, engine_modules, first_expert, spellings
 from schemegen.engines.patterns import is_entry, matches
-from schemegen.engines.serving import serve_command, servings
+from schemegen.engines.serving import serve_command, servings, untried_notes
 from schemegen.engines.targets import LINEAR
 
 __all__ = [
@@ -24,4 +24,5 @@ __all__ = [
     "serve_command",
     "servings",
     "spellings",
+    "untried_notes",
 ]

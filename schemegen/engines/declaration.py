@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from schemegen.architectures.base import Architecture, Role
+from schemegen.architectures.base import Architecture, Part, Role
 from schemegen.engines.arguments import activation_arguments, weight_arguments
 from schemegen.engines.ignore import check_ignore, ignore_list
 from schemegen.engines.modules import Module, engine_modules
@@ -29,6 +29,8 @@ _CONSTANTS: Final = {
     "quant_method": "compressed-tensors",
     "quantization_status": "compressed",
 }
+#: What transformers calls the head in every family.
+_HEAD: Final = "lm_head"
 _KEYS: Final = ("config_groups", "format", "ignore", *_CONSTANTS)
 
 
@@ -49,13 +51,25 @@ def check_declaration(plan: Plan, architecture: Architecture) -> tuple[Module, .
 
 def _checked(plan: Plan, architecture: Architecture) -> tuple[tuple[Module, ...], Targets, list[str]]:
     """Modules, `targets` and `ignore`, each module found again by both."""
-    modules = engine_modules(plan, architecture)
+    modules = (*engine_modules(plan, architecture), *_tied_head(plan, architecture))
     _check_roles(plan)
     ignore = ignore_list(modules, architecture.part_ignores)
     check_ignore(modules, ignore)
     targets = targets_of(modules, formats_in_order(plan))
     check_targets(modules, targets)
     return modules, targets, ignore
+
+
+def _tied_head(plan: Plan, architecture: Architecture) -> Iterator[Module]:
+    """The head of a model that stores none, being the embedding again: engines build it as a linear layer all the same.
+
+    transformers 5.17 makes an nn.Linear of it before weights are tied, which the target `Linear` would take.
+    """
+    if any(tensor.role is Role.LM_HEAD for tensor in plan.tensors):
+        return
+    rule = next((rule for rule in architecture.rules if rule.role is Role.LM_HEAD), None)
+    ignore = None if rule is None else rule.ignore
+    yield Module(_HEAD, _HEAD, Role.LM_HEAD, Part.TEXT, ignore or f"{_HEAD}$", None, architecture.renames)
 
 
 def _block(plan: Plan, targets: Targets, ignore: Any) -> dict[str, Any]:
@@ -126,7 +140,7 @@ def _check_roles(plan: Plan) -> None:
     for tensor in plan.tensors:
         if tensor.format is not None and tensor.role in UNQUANTIZED_ROLES:
             raise UnsupportedError(
-                f"rule {tensor.rule} quantizes {tensor.name}, but engines build a {tensor.role} unquantized; keep it"
+                f"rule {tensor.rule} quantizes {tensor.name}, but engines build no {tensor.role} quantized; keep it"
             )
 
 

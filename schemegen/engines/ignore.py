@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from schemegen.architectures.base import Part
 from schemegen.engines.modules import Module
-from schemegen.engines.patterns import entries_for, exact, is_entry, matches
+from schemegen.engines.patterns import PREFIX, entries_for, exact, is_entry, matches
 from schemegen.errors import PlanError
 
 
@@ -23,6 +23,25 @@ def ignore_list(modules: Sequence[Module], part_ignores: Mapping[Part, str]) -> 
     kept = [module for module in modules if module.format is None]
     quantized = (name for module in modules if module.format is not None for name in module.names)
     return entries_for(kept, quantized, candidates, "ignore entry")
+
+
+def unused_patterns(modules: Sequence[Module], part_ignores: Mapping[Part, str]) -> dict[str, tuple[str, int]]:
+    """The architecture's patterns that hit a quantized module, that one, and how many kept ones go by place instead.
+
+    Only where no other pattern of the architecture has the kept module.
+    """
+    quantized = sorted({name for module in modules if module.format is not None for name in module.names})
+    hit: dict[str, str | None] = {}
+    found: dict[str, tuple[str, int]] = {}
+    for module in (module for module in modules if module.format is None):
+        patterns = [PREFIX + text for text in (part_ignores.get(module.part), module.ignore) if text is not None]
+        for pattern in patterns:
+            if pattern not in hit:
+                hit[pattern] = next((name for name in quantized if matches(name, [pattern])), None)
+        if all(hit[pattern] is not None for pattern in patterns):
+            for pattern in patterns:
+                found[pattern] = (str(hit[pattern]), found.get(pattern, ("", 0))[1] + 1)
+    return found
 
 
 def is_ignore_list(value: object) -> bool:

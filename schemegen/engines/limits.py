@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from math import gcd
 from typing import Final
 
 from schemegen.architectures.base import Architecture, Part, Role
+from schemegen.engines.ignore import unused_patterns
 from schemegen.engines.modules import Module
 from schemegen.engines.rules import REMARKS, RULES, Rules
 from schemegen.engines.serving import VERSIONS
@@ -30,8 +31,10 @@ def engine_notes(plan: Plan, architecture: Architecture, modules: Iterable[Modul
 
     `modules` are those that engines look up, as `check_declaration` returns them.
     """
+    looked_up = tuple(modules)
     told = [note for name, use in uses(plan, architecture) for note in _use_notes(name, use)]
-    return tuple(dict.fromkeys([*told, *_model_notes(plan, modules), *_split_notes(plan, architecture)]))
+    told += [*_model_notes(plan, looked_up), *_ignore_notes(looked_up, architecture), *_split_notes(plan, architecture)]
+    return tuple(dict.fromkeys(told))
 
 
 def uses(plan: Plan, architecture: Architecture) -> Iterator[tuple[str, Use]]:
@@ -94,6 +97,13 @@ def _model_notes(plan: Plan, modules: Iterable[Module]) -> Iterator[str]:
     other = [name for name, module in experts.items() if _storage(plan, module.format) != _MXFP4]
     if _first_storage(plan) == _MXFP4 and other:
         yield f"SGLang {VERSIONS['SGLang']} takes all routed experts for MXFP4, those of {other[0]} too, which are not"
+
+
+def _ignore_notes(modules: Sequence[Module], architecture: Architecture) -> Iterator[str]:
+    """Patterns of the architecture that cannot say what is kept, for engines then read modules one by one."""
+    for pattern, (hit, count) in unused_patterns(modules, architecture.part_ignores).items():
+        kept = "a kept module is" if count == 1 else f"{count} kept modules are"
+        yield f"{pattern} cannot stand in ignore, for it hits {hit}, which is quantized: {kept} named by place there"
 
 
 def _storage(plan: Plan, name: str | None) -> str | None:

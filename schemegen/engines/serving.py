@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from schemegen.architectures.base import Architecture, Part
+from schemegen.architectures.known import ARCHITECTURES
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.planner import Plan
 
@@ -44,6 +45,14 @@ class Serving(NamedTuple):
 def serve_command(name: str) -> str:
     """The shortest command line that serves a folder or a model of the Hub."""
     return f"vllm serve {shlex.quote(name)}"
+
+
+def untried_notes(architecture: Architecture) -> tuple[str, ...]:
+    """What to say of a family that is not schemegen's own: the rules and flags are those of families that are."""
+    if architecture.name in {known.name for known in ARCHITECTURES}:
+        return ()
+    told = f"architecture {architecture.name} is a plugin's, and nobody here has looked up or tried if engines serve it"
+    return (f"{told}; what is said of engines, and the command lines, are those of other families",)
 
 
 def servings(plan: Plan, checkpoint: Checkpoint, architecture: Architecture, name: str) -> tuple[Serving, ...]:

@@ -41,10 +41,10 @@ def decode_asymmetric(
     _run("decode", weights_out, dtype, num_bits, group_size, packed, scales, zeros)
 
 
-def warm_up(dtype: str, num_bits: int, group_size: int) -> None:
-    """Load or compile `quantize_asymmetric` for these arguments, as a first call would."""
+def warm_up(dtype: str, num_bits: int, group_size: int, kernel: str = "quantize") -> None:
+    """Load or compile `quantize_asymmetric`, or another of these, for such arguments, as a first call would."""
     check_format(dtype, num_bits, group_size)
-    _address("quantize", dtype, num_bits, group_size)
+    _address(kernel, dtype, num_bits, group_size)
 
 
 def _run(

@@ -47,9 +47,9 @@ def decode_fp4(kind: str, packed: Bytes, dtype: str, scales: Bytes, global_scale
     _run("decode", kind, weights_out, dtype, packed, scales, global_scales)
 
 
-def warm_up(kind: str, dtype: str) -> None:
-    """Load or compile `quantize_fp4` for these arguments, as a first call would."""
-    native.address("fp4", "quantize", kind, dtype)
+def warm_up(kind: str, dtype: str, kernel: str = "quantize") -> None:
+    """Load or compile `quantize_fp4`, or another of these, for such arguments, as a first call would."""
+    native.address("fp4", kernel, kind, dtype)
 
 
 def _run(kernel: str, kind: str, weights: Bits, dtype: str, packed: Bytes, scales: Bytes, global_scales: Floats) -> int:

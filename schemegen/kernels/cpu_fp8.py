@@ -56,7 +56,7 @@ def decode_fp8(codes: Bits, dtype: str, block: Block, scales: Bits, weights_out:
 
 
 def warm_up(kernel: str, dtype: str, *options: int) -> None:
-    """Load or compile a kernel: `quantize` with is_mx, or `quantize_under`."""
+    """Load or compile a kernel: `quantize` or `recode` with is_mx, or `quantize_under`."""
     native.address("fp8", kernel, dtype, *options)
 
 

@@ -6,15 +6,21 @@ numba's own cache costs every process the import of numba (0.3 s) and of its typ
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib
 import os
 import stat
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from schemegen.data import cache_home
 
 HERE = Path(__file__).parent
 SYMBOL = "schemegen_kernel"
@@ -22,6 +28,17 @@ DIGEST_SIZE = 32
 #: Far more than any kernel takes.
 MAX_CODE_BYTES = 16 << 20
 
+
+@dataclass(slots=True)
+class Compilation:
+    """What is compiled while somebody watches: how many kernels, and the seconds that it took."""
+
+    tell: Callable[[], None]
+    kernels: int = 0
+    seconds: float = 0.0
+
+
+_watched: ContextVar[Compilation | None] = ContextVar("watched", default=None)
 _lock = threading.Lock()
 # The code lives as long as its engine.
 _engines: dict[str, Any] = {}
@@ -34,10 +51,33 @@ def address(module: str, builder: str, *options: str | int) -> int:
         if name not in _engines:
             code = _read(name)
             if code is None:
-                code = _compile(module, builder, options)
+                with _timed():
+                    code = _compile(module, builder, options)
                 _store(name, code)
             _engines[name] = _link(code)
         return int(_engines[name].get_function_address(SYMBOL))
+
+
+@contextlib.contextmanager
+def watching(tell: Callable[[], None]) -> Iterator[Compilation]:
+    """Count what this thread compiles meanwhile; `tell` is called before the first kernel, if there is one."""
+    found = Compilation(tell)
+    token = _watched.set(found)
+    try:
+        yield found
+    finally:
+        _watched.reset(token)
+
+
+@contextlib.contextmanager
+def _timed() -> Iterator[None]:
+    watched, began = _watched.get(), time.perf_counter()
+    if watched is not None and not watched.kernels:
+        watched.tell()
+    yield
+    if watched is not None:
+        watched.kernels += 1
+        watched.seconds += time.perf_counter() - began
 
 
 def target_machine() -> Any:
@@ -95,16 +135,13 @@ def _seal(code: bytes) -> bytes:
 
 
 def _folders() -> Iterator[Path]:
-    """Where object files may be: beside Python's own compiled files, else in the user's cache folder."""
-    yield HERE / "__pycache__"
-    from platformdirs import user_cache_path
+    """Where object files are kept: beside Python's own compiled files, and for other environments in the user's cache.
 
-    try:
-        cache = user_cache_path("schemegen")
-    except (RuntimeError, OSError):  # nobody knows of a home, or the folder cannot be looked up
-        return
-    if cache.is_absolute():  # it is not for a user without a home
-        yield cache / "kernels"
+    The former lie together whatever made them, as Python's do; the latter by what the code depends on.
+    """
+    yield HERE / "__pycache__"
+    if home := cache_home():
+        yield home / "kernels" / _fingerprint().hex()[:16]
 
 
 def _paths(name: str) -> Iterator[Path]:
@@ -132,15 +169,12 @@ def _contents(path: Path) -> bytes:
 
 
 def _store(name: str, code: bytes) -> None:
-    """Keep the code in the first place that takes it, whole or not at all; a run works without."""
+    """Keep the code in every place that takes it, whole or not at all; a run works without."""
     for path in _paths(name):
-        try:
+        with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             partial = path.with_name(f"{path.name}.{os.getpid()}")
             partial.unlink(missing_ok=True)
             with partial.open("xb") as file:
                 file.write(_seal(code) + code)
             partial.replace(path)
-        except OSError:
-            continue
-        return

@@ -19,14 +19,24 @@ from schemegen.scheme import Scheme
 
 
 def make_plan(
-    checkpoint: Checkpoint, architecture: Architecture, scheme: Scheme, rules: Sequence[ResolvedRule]
+    checkpoint: Checkpoint,
+    architecture: Architecture,
+    scheme: Scheme,
+    rules: Sequence[ResolvedRule],
+    *,
+    again: bool = False,
 ) -> Plan:
-    """Plan every tensor from headers alone. PlanError lists every shape, dtype and layer that does not fit."""
+    """Plan every tensor from headers alone. PlanError lists every shape, dtype and layer that does not fit.
+
+    `again` is for a finished output: whether its rules reach what they name is no longer asked.
+    """
     infos = checks.identified(architecture, checkpoint)
     depths = depths_of(architecture, checkpoint, infos)
     outcome = Outcome(scheme, rules, decide(checkpoint, infos, depths, rules), depths)
     checks.check_formats(scheme, outcome.decisions)
-    outcome.check()
+    outcome.check_something()
+    if not again:
+        outcome.check_aim()
     tensors = tuple(_planned(scheme, outcome.decisions))
     checks.check_outputs(tensors)
     notes = (*outcome.notes(), *checks.notes(architecture, checkpoint, depths.keys()))
@@ -107,4 +117,5 @@ def _tensor(decision: Decision, outputs: tuple[Output, ...]) -> PlannedTensor:
         Source(header.shard, header.offset, header.dtype, header.shape, header.nbytes),
         matrices(header, info)[0] if quantized else 1,
         outputs,
+        () if info.experts is None else info.experts.projections,
     )

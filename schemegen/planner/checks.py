@@ -21,7 +21,7 @@ _SHOWN = 8
 
 def identified(architecture: Architecture, checkpoint: Checkpoint) -> list[TensorInfo]:
     """Every tensor's role and place; PlanError where shapes, layers or experts are not as the config promises."""
-    infos = [architecture.identify(tensor.name) for tensor in checkpoint.tensors]
+    infos = architecture.identify_all(tensor.name for tensor in checkpoint.tensors)
     faults = [
         *_stack_faults(checkpoint, infos),
         *name_faults(architecture, checkpoint),

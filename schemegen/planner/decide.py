@@ -9,6 +9,7 @@ from typing import Final
 from schemegen.architectures.base import Architecture, Part, TensorInfo
 from schemegen.checkpoint.model import Checkpoint, TensorHeader
 from schemegen.planner.rules import ResolvedRule
+from schemegen.planner.tensors import is_matrix
 
 KEPT_BY_DEFAULT: Final = "no rule"
 Depths = Mapping[Part, int]
@@ -50,12 +51,12 @@ def _first_match(
 
 def selects(resolved: ResolvedRule, header: TensorHeader, info: TensorInfo, depth: int) -> bool:
     """Whether the rule would decide the tensor, had none before it; `depth` is the number of layers in its part."""
-    return (resolved.format is None or is_matrix(header, info)) and resolved.rule.matches(info, depth)
+    return (resolved.format is None or holds_matrix(header, info)) and resolved.rule.matches(info, depth)
 
 
-def is_matrix(header: TensorHeader, info: TensorInfo) -> bool:
-    """Whether the tensor is something a format applies to: a 2-D module weight or a stack of experts."""
-    return info.experts is not None or (len(header.shape) == 2 and header.name.endswith(".weight"))
+def holds_matrix(header: TensorHeader, info: TensorInfo) -> bool:
+    """Whether the tensor is something a format applies to."""
+    return is_matrix(header.name, header.shape, info.experts is not None)
 
 
 def matrices(header: TensorHeader, info: TensorInfo) -> tuple[int, int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cache
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import yaml
 
-from schemegen.architectures.base import PROTECTED_ROLES, Role
+from schemegen.architectures.base import PROTECTED_ROLES
 from schemegen.errors import UnknownNameError
 from schemegen.formats import storage_of
 from schemegen.formats.words import in_short
@@ -22,14 +22,17 @@ from schemegen.planner.rules import ResolvedRule
 from schemegen.planner.tensors import PlannedTensor
 from schemegen.planner.totals import bits_per_weight
 from schemegen.rule import is_protected_place
+from schemegen.shadows import listed
 
 _NEAREST: Final = 3
 _COMPARED: Final = 200
 """How many characters of a pattern are compared with names."""
 _NUMBER: Final = re.compile(r"[0-9]+")
 _WILD: Final = re.compile(r"[*?\[\]]")
-_STACK: Final = 3
-"""Dimensions of a stack of experts."""
+_BRACES: Final = re.compile(r"\{([^{}]*[,-][^{}]*)\}")
+_RANGE: Final = re.compile(r"([0-9]{1,6})-([0-9]{1,6})")
+_MOST_NUMBERS: Final = 10_000
+"""How many numbers a range in braces may stand for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +50,46 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """The tensor in full and what is said of it, as JSON values."""
-        tensor = self.tensor
-        row = {name: getattr(tensor, name) for name in PlannedTensor.__slots__}
-        row |= {"source": tensor.source._asdict(), "outputs": [output._asdict() for output in tensor.outputs]}
-        return row | {"becomes": self.becomes, "reason": self.reason, "bits_per_weight": self.bits_per_weight}
+        return self.tensor.to_dict() | {
+            "becomes": self.becomes,
+            "reason": self.reason,
+            "bits_per_weight": self.bits_per_weight,
+        }
 
 
 def explain(plan: Plan, glob: str) -> tuple[Explanation, ...]:
     """Why each tensor that a shell-style pattern matches becomes what it becomes, in plan order.
 
-    The pattern is held against whole names, of tensors and of what is stored of them; a name matches itself.
-    UnknownNameError tells the nearest names where none matches.
+    The pattern is held against whole names, of tensors and of what is stored of them; a name matches itself. In it
+    {0-2,7} stands for numbers and {gate,up} for words. UnknownNameError tells the nearest names where none matches.
     """
-    matches = re.compile(fnmatch.translate(glob)).match
+    matches = _compiled(glob).match
     asked = [tensor for tensor in plan.tensors if _is_asked(tensor, glob, matches)]
     if not asked:
         raise _unknown(plan, glob)
     told = _told(plan)
     return tuple(told(tensor) for tensor in asked)
+
+
+def _compiled(glob: str) -> re.Pattern[str]:
+    """The pattern with its braces, and with "…" for the start of a name, as they are printed."""
+    choices: list[str] = []
+
+    def mark(found: re.Match[str]) -> str:
+        choices.append("|".join(text for item in found[1].split(",") for text in _meant(item)))
+        return "\0"
+
+    pattern = fnmatch.translate(_BRACES.sub(mark, glob.replace("\0", "?").replace("…", "*")))
+    first, *rest = pattern.split(re.escape("\0"))
+    return re.compile(first + "".join(f"(?:{choice}){text}" for choice, text in zip(choices, rest, strict=True)))
+
+
+def _meant(item: str) -> Iterator[str]:
+    """What an item in braces stands for, as regexes: the numbers of a range, or itself."""
+    if (found := _RANGE.fullmatch(item)) and int(found[2]) - int(found[1]) < _MOST_NUMBERS:
+        yield from map(str, range(int(found[1]), int(found[2]) + 1))
+    else:
+        yield re.escape(item)
 
 
 def _is_asked(tensor: PlannedTensor, glob: str, matches: Callable[[str], object]) -> bool:
@@ -84,7 +109,7 @@ def _told(plan: Plan) -> Callable[[PlannedTensor], Explanation]:
         return f"{name}: {in_short(format)}, {storage_of(format)}"
 
     def told(tensor: PlannedTensor) -> Explanation:
-        reason = rules.get((tensor.rule, tensor.format)) or _unreached(tensor)
+        reason = rules.get((tensor.rule, tensor.format)) or _unreached(tensor, plan.rules)
         return Explanation(tensor, becomes(tensor.format), reason)
 
     return told
@@ -99,21 +124,27 @@ def _in_words(resolved: ResolvedRule) -> str:
     return f"{resolved.label} {text}" + ("" if resolved.rule.use == result else f" -> {result}")
 
 
-def _unreached(tensor: PlannedTensor) -> str:
+def _unreached(tensor: PlannedTensor, rules: Iterable[ResolvedRule]) -> str:
     """Why no rule decided."""
-    if not _is_matrix(tensor):
+    if not tensor.is_matrix:
         return "not a matrix: a format takes a module's 2-D weight or a stack of experts"
+    naming = [rule for rule in rules if rule.format is not None and tensor.role in (rule.rule.roles or ())]
+    if naming:
+        return f"no rule reaches it: {'; '.join(_missed(rule, tensor) for rule in naming)}"
     if not is_protected_place(tensor.role, tensor.part):
         return "no rule reaches it"
     whose = "" if tensor.role in PROTECTED_ROLES else f" as part {tensor.part}"
     return f"protected{whose}: only a rule that names role {tensor.role} reaches it"
 
 
-def _is_matrix(tensor: PlannedTensor) -> bool:
-    dimensions = len(tensor.source.shape)
-    if tensor.role is Role.ROUTED_EXPERT and dimensions == _STACK:
-        return True
-    return dimensions == 2 and tensor.name.endswith(".weight")
+def _missed(resolved: ResolvedRule, tensor: PlannedTensor) -> str:
+    """Why a rule that names the tensor's role does not select it."""
+    rule = resolved.rule
+    if tensor.part not in rule.parts:
+        counted = "" if rule.part is not None else ", in which its layers count"
+        return f"{resolved.label} names {tensor.role} of part {listed(rule.parts)}{counted}"
+    fields = [field for field in ("layers", "projection", "name") if getattr(rule, field) is not None]
+    return f"{resolved.label} names {tensor.role}, but not with this {' and '.join(fields).replace('layers', 'layer')}"
 
 
 def _unknown(plan: Plan, glob: str) -> UnknownNameError:

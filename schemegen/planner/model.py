@@ -6,11 +6,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
-from schemegen.architectures.base import Part, Role
 from schemegen.planner.rules import ResolvedRule
-from schemegen.planner.tensors import Action, Output, PlannedTensor, Source, Unit
+from schemegen.planner.tensors import Action, Output, PlannedTensor, Unit
 from schemegen.planner.totals import Totals, totals_of
 from schemegen.scheme import Format, Scheme
 
@@ -82,7 +80,7 @@ class Plan:
             "totals": totals,
             "notes": self.notes,
             "fusions": dict(self.fusions),
-            "tensors": [_tensor_dict(tensor) for tensor in self.tensors],
+            "tensors": [tensor.to_dict() for tensor in self.tensors],
         }
         return json.dumps(body)
 
@@ -97,22 +95,10 @@ class Plan:
             Scheme.model_validate(body["scheme"]),
             tuple(ResolvedRule.from_dict(rule) for rule in body["rules"]),
             tuple(body["files"]),
-            tuple(_tensor_from(row) for row in body["tensors"]),
+            tuple(map(PlannedTensor.from_dict, body["tensors"])),
             tuple(body["notes"]),
             {name: tuple(members) for name, members in body["fusions"].items()},
         )
-
-
-def _tensor_dict(tensor: PlannedTensor) -> dict[str, Any]:
-    row = {name: getattr(tensor, name) for name in PlannedTensor.__slots__}
-    return row | {"source": tensor.source._asdict(), "outputs": [output._asdict() for output in tensor.outputs]}
-
-
-def _tensor_from(row: Mapping[str, Any]) -> PlannedTensor:
-    source = row["source"] | {"shape": tuple(row["source"]["shape"])}
-    outputs = tuple(Output(**output | {"shape": tuple(output["shape"])}) for output in row["outputs"])
-    kinds = {"role": Role(row["role"]), "part": Part(row["part"]), "action": Action(row["action"])}
-    return PlannedTensor(**{**row, **kinds, "source": Source(**source), "outputs": outputs})
 
 
 def _grouped(tensors: Iterable[PlannedTensor]) -> Iterator[list[PlannedTensor]]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
-from schemegen.architectures.base import Part, Role
+from schemegen.architectures.base import Part, Role, TensorInfo
 from schemegen.errors import PlanError
 from schemegen.planner.decide import KEPT_BY_DEFAULT, Decision, Depths, selects
 from schemegen.planner.rules import ResolvedRule
-from schemegen.rule import layer_spans
+from schemegen.rule import held_by, layer_spans
 from schemegen.scheme import Scheme
 from schemegen.shadows import listed
 
@@ -23,11 +25,14 @@ class Outcome:
     decisions: Sequence[Decision]
     depths: Depths
 
-    def check(self) -> None:
-        """PlanError where nothing is quantized, or no routed expert although rules that quantize name them."""
-        name = self.scheme.name
+    def check_something(self) -> None:
+        """PlanError where nothing is quantized."""
         if all(decision.format is None for decision in self.decisions):
-            raise PlanError(f"scheme {name} quantizes nothing in this model; {self._why_nothing()}")
+            raise PlanError(f"scheme {self.scheme.name} quantizes nothing in this model; {self._why_nothing()}")
+
+    def check_aim(self) -> None:
+        """PlanError where no routed expert is quantized although rules that quantize name them."""
+        name = self.scheme.name
         experts = [decision for decision in self.decisions if decision.info.role is Role.ROUTED_EXPERT]
         naming = [rule for rule in self.rules if _names_experts(rule, {expert.info.part for expert in experts})]
         if naming and all(expert.format is None for expert in experts):
@@ -39,13 +44,14 @@ class Outcome:
             )
 
     def notes(self) -> Iterator[str]:
-        """Rules that decide nothing, with the reason, policies that come too late, and formats that nothing gets."""
+        """Rules that decide nothing or less than they seem to, with the reason, and formats that nothing gets."""
         deciding = {decision.rule for decision in self.decisions}
         for resolved in self.rules:
             if resolved.label not in deciding:
                 yield f"rule {resolved.label} {self._why_idle(resolved)}"
             elif resolved.format is None:
                 yield from self._too_late(resolved)
+            yield from self._named_in_part(resolved)
         used = {decision.format for decision in self.decisions}
         yield from (f"no tensor of this model gets format {name}" for name in self.scheme.formats if name not in used)
 
@@ -60,7 +66,7 @@ class Outcome:
     def _why_idle(self, resolved: ResolvedRule) -> str:
         selected = self._selected([resolved], self.decisions)
         if not selected:
-            return f"matches no tensor of this model{self._out_of_range(resolved)}"
+            return f"matches no tensor of this model{self._out_of_range(resolved) or self._other_projections(resolved)}"
         takers = _deciding(selected)
         verb = "takes" if len(takers) == 1 else "take"
         return f"decides no tensor of this model: {listed(takers)} {verb} {_all(selected)} that it matches first"
@@ -85,6 +91,36 @@ class Outcome:
         if any(max(first, 0) <= min(last, depth - 1) for first, last in layer_spans(layers, depth)):
             return ""
         return f': layers "{layers}" names none of the {depth} in part {part}'
+
+    def _beside_projection(self, resolved: ResolvedRule) -> list[TensorInfo]:
+        """What a rule would select if it named no projection."""
+        wide = replace(resolved, rule=resolved.rule.model_copy(update={"projection": None}))
+        return [decision.info for decision in self._selected([wide], self.decisions)]
+
+    def _other_projections(self, resolved: ResolvedRule) -> str:
+        named = resolved.rule.projections
+        there = {name for info in self._beside_projection(resolved) for name in held_by(info)} if named else ()
+        if not named or not there or set(named) <= set(there):
+            return ""
+        near = [found for name in named for found in get_close_matches(name, sorted(there), n=1)]
+        hint = f"; did you mean {' and '.join(dict.fromkeys(near))}?" if near else ""
+        return f": there the projections are {', '.join(sorted(there))}{hint}"
+
+    def _named_in_part(self, resolved: ResolvedRule) -> Iterator[str]:
+        """What holds a projection that a rule names, with others that it does not: nothing quantizes a part of it."""
+        rule, named = resolved.rule, resolved.rule.projections or ()
+        if resolved.format is None or not named:
+            return
+        held = Counter(
+            held
+            for info in self._beside_projection(resolved)
+            if not rule.takes(held := held_by(info)) and info.projection not in named and {*held} & {*named}
+        )
+        for members, count in held.items():
+            tensors, left = ("tensor", "is") if count == 1 else ("tensors", "are")
+            told = f"{count:,} {tensors} that hold{'s' if count == 1 else ''} {listed(members)} in one"
+            missing = listed([member for member in members if member not in named])
+            yield f"rule {resolved.label} does not name {missing}: {told} {left} left to the rules after it"
 
     def _why_nothing(self) -> str:
         wanting = [rule for rule in self.rules if rule.format is not None]

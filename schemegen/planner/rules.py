@@ -10,57 +10,81 @@ from schemegen.errors import PlanError
 from schemegen.policy import Policy
 from schemegen.rule import Rule
 from schemegen.scheme import Scheme
-from schemegen.shadows import Shadow, find_shadows
+from schemegen.shadows import Shadow, find_shadows, own_shadow_faults
 
 FindPolicy = Callable[[str], Policy]
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRule:
-    """A rule in the order it is tried: its label ("experts-only[0]"), itself, and its format (None keeps)."""
+    """A rule in the order it is tried: its label ("experts-only[0]"), itself, and its format (None keeps).
+
+    `source` is the name of the policy or scheme that brings it, which the label begins with.
+    """
 
     label: str
     rule: Rule
     format: str | None
+    source: str
 
     def to_dict(self) -> dict[str, Any]:
         """The rule as JSON values; fields left out of the rule stay out."""
         rule = self.rule.model_dump(mode="json", exclude_unset=True)
         return {"label": self.label, "format": self.format, "rule": rule}
 
-    @property
-    def source(self) -> str:
-        """The name of the policy or scheme that brings it."""
-        return self.label.rpartition("[")[0]
-
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> ResolvedRule:
-        """The rule that `to_dict` wrote."""
-        return cls(row["label"], Rule.model_validate(row["rule"]), row["format"])
+        """The rule that `to_dict` wrote; what brings it stands in the label alone, as in outputs of every version."""
+        label = row["label"]
+        return cls(label, Rule.model_validate(row["rule"]), row["format"], label.rpartition("[")[0])
+
+
+class _Brought(NamedTuple):
+    """A rule, the policy or scheme that brings it, and its position there."""
+
+    source: str
+    position: int
+    rule: Rule
+
+    @property
+    def label(self) -> str:
+        return f"{self.source}[{self.position}]"
 
 
 class _Placed(NamedTuple):
-    """A rule of a scheme with its label, and the position of the entry of the scheme's list that brings it."""
+    """A rule of a scheme, and the position of the entry of the scheme's list that brings it."""
 
     entry: int
-    label: str
-    rule: Rule
+    brought: _Brought
 
 
 def resolve_rules(scheme: Scheme, find_policy: FindPolicy, in_front: Iterable[Policy] = ()) -> tuple[ResolvedRule, ...]:
     """All rules of a run in order: those of the policies put in front, then the scheme's own.
 
-    PlanError for a format that the scheme does not have, for two policies of one name, and for an entry of its list
-    that earlier ones shadow; the policies put in front may shadow what they like.
+    PlanError for a format that the scheme does not have, for two policies of one name, for an entry of its list that
+    earlier ones shadow, and for such a rule of a policy; the policies put in front may shadow what they like elsewhere.
     """
-    front = [pair for policy in in_front for pair in _labelled(policy)]
+    policies = [*in_front]
+    front = [brought for policy in policies for brought in _rules_of(policy)]
     placed = _placed(scheme, find_policy)
-    own = [(label, rule) for _, label, rule in placed]
-    _check_labels([*front, *own])
-    resolved = tuple(_resolved(scheme, label, rule) for label, rule in (*front, *own))
-    if faults := list(_shadowed(scheme, placed)):
-        raise PlanError("\n".join(f"scheme {scheme.name}: {place}: {fault}" for place, fault in faults))
+    rules = [*front, *(brought for _, brought in placed)]
+    if taken := next(iter(_label_faults(scheme, rules)), None):
+        raise PlanError(taken)
+    resolved = tuple(_resolved(scheme, brought) for brought in rules)
+    named = [find_policy(entry) for entry in scheme.policy if isinstance(entry, str)]
+    faults = [f"scheme {scheme.name}: {place}: {fault}" for place, fault in _shadowed(scheme, placed)]
+    if not faults:
+        faults = [*_own_faults("scheme", scheme)]
+        faults += [fault for policy in (*policies, *named) for fault in _own_faults("policy", policy)]
+    if faults:
+        raise PlanError("\n".join(dict.fromkeys(faults)))
     return resolved
+
+
+def _own_faults(kind: str, brought: Scheme | Policy) -> Iterator[str]:
+    """What is wrong with a scheme or policy that no file brings: files are told so when they are read."""
+    for (field, position), fault in own_shadow_faults(brought):
+        yield f"{kind} {brought.name}: {field}.{position}: {fault}"
 
 
 def shadow_faults(scheme: Scheme, find_policy: FindPolicy) -> list[tuple[str, str]]:
@@ -74,21 +98,21 @@ def shadow_faults(scheme: Scheme, find_policy: FindPolicy) -> list[tuple[str, st
 
 def _placed(scheme: Scheme, find_policy: FindPolicy) -> list[_Placed]:
     return [
-        _Placed(position, label, rule)
+        _Placed(position, brought)
         for position, entry in enumerate(scheme.policy)
-        for label, rule in (
-            [(f"{scheme.name}[{position}]", entry)] if isinstance(entry, Rule) else _labelled(find_policy(entry))
+        for brought in (
+            [_Brought(scheme.name, position, entry)] if isinstance(entry, Rule) else _rules_of(find_policy(entry))
         )
     ]
 
 
 def _shadowed(scheme: Scheme, placed: Sequence[_Placed]) -> Iterator[tuple[str, str]]:
-    shadows = {shadow.position: shadow for shadow in find_shadows([rule for _, _, rule in placed])}
+    shadows = {shadow.position: shadow for shadow in find_shadows([brought.rule for _, brought in placed])}
     for position, entry in enumerate(scheme.policy):
-        members = [index for index, (brought_by, _, _) in enumerate(placed) if brought_by == position]
+        members = [index for index, (brought_by, _) in enumerate(placed) if brought_by == position]
         if all(index in shadows for index in members):
-            name = placed[members[0]].label if isinstance(entry, Rule) else f"policy {entry}"
-            told = _together([shadows[index] for index in members]).told([label for _, label, _ in placed])
+            name = placed[members[0]].brought.label if isinstance(entry, Rule) else f"policy {entry}"
+            told = _together([shadows[index] for index in members]).told([brought.label for _, brought in placed])
             yield f"policy.{position}", f"{name} {told}"
 
 
@@ -99,21 +123,22 @@ def _together(shadows: Sequence[Shadow]) -> Shadow:
     return Shadow(first, tuple(takers), any(shadow.late for shadow in shadows))
 
 
-def _check_labels(labelled: Iterable[tuple[str, Rule]]) -> None:
+def _label_faults(scheme: Scheme, rules: Iterable[_Brought]) -> Iterator[str]:
     """A label says which rule decided, so that two rules may not share one."""
     known: dict[str, Rule] = {}
-    for label, rule in labelled:
-        if known.setdefault(label, rule) != rule:
-            name = label.rpartition("[")[0]
-            raise PlanError(f"two policies of this run are called {name} and have other rules; rename one of them")
+    taken = {rule.source for rule in rules if known.setdefault(rule.label, rule.rule) != rule.rule}
+    for name in sorted(taken):
+        who = "the scheme and a policy" if name == scheme.name else "two policies"
+        yield f"{who} of this run are called {name} and have other rules; rename one of them"
 
 
-def _labelled(policy: Policy) -> list[tuple[str, Rule]]:
-    return [(f"{policy.name}[{position}]", rule) for position, rule in enumerate(policy.rules)]
+def _rules_of(policy: Policy) -> list[_Brought]:
+    return [_Brought(policy.name, position, rule) for position, rule in enumerate(policy.rules)]
 
 
-def _resolved(scheme: Scheme, label: str, rule: Rule) -> ResolvedRule:
+def _resolved(scheme: Scheme, brought: _Brought) -> ResolvedRule:
     try:
-        return ResolvedRule(label, rule, scheme.format_name(rule.use, label))
+        format = scheme.format_name(brought.rule.use, brought.label)
+        return ResolvedRule(brought.label, brought.rule, format, brought.source)
     except ValueError as error:
         raise PlanError(f"scheme {scheme.name} does not go with {error}") from None

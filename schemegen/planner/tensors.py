@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from schemegen.architectures.base import Part, Role
 
@@ -48,7 +49,8 @@ class PlannedTensor:
     """One source tensor and its fate.
 
     A quantized tensor is `matrices` equal matrices, one after another in the source; its outputs come matrix by
-    matrix, each with the same number of pieces. `rule` names the rule that decided.
+    matrix, each with the same number of pieces. `rule` names the rule that decided. `stacked` are the projections that
+    a stack of experts holds, none of any other tensor.
     """
 
     name: str
@@ -63,6 +65,12 @@ class PlannedTensor:
     source: Source
     matrices: int
     outputs: tuple[Output, ...]
+    stacked: tuple[str, ...] = ()
+
+    @property
+    def is_matrix(self) -> bool:
+        """Whether it is something that a format applies to."""
+        return is_matrix(self.name, self.source.shape, bool(self.stacked))
 
     @property
     def pieces(self) -> tuple[Output, ...]:
@@ -84,6 +92,25 @@ class PlannedTensor:
     def nbytes(self) -> int:
         """Bytes of all outputs."""
         return sum(output.nbytes for output in self.outputs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The tensor in full, as JSON values."""
+        row = {name: getattr(self, name) for name in self.__slots__}
+        return row | {"source": self.source._asdict(), "outputs": [output._asdict() for output in self.outputs]}
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> PlannedTensor:
+        """The tensor that `to_dict` wrote."""
+        source = row["source"] | {"shape": tuple(row["source"]["shape"])}
+        outputs = tuple(Output(**output | {"shape": tuple(output["shape"])}) for output in row["outputs"])
+        kinds = {"role": Role(row["role"]), "part": Part(row["part"]), "action": Action(row["action"])}
+        stacked = tuple(row.get("stacked", ()))
+        return cls(**{**row, **kinds, "source": Source(**source), "outputs": outputs, "stacked": stacked})
+
+
+def is_matrix(name: str, shape: Sequence[int], stacked: bool) -> bool:
+    """Whether a tensor is something a format applies to: a 2-D module weight or a stack of experts."""
+    return stacked or (len(shape) == 2 and name.endswith(".weight"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -14,6 +14,7 @@ from schemegen.architectures.base import Architecture
 from schemegen.backends.guard import GuardedBackend
 from schemegen.checkpoint.identity import ShardIdentity, side_digests, source_identity
 from schemegen.checkpoint.model import Checkpoint
+from schemegen.compilation import compiling
 from schemegen.errors import CheckpointError, OutputError
 from schemegen.manifest import MANIFEST_NAME, Manifest, check_names, read_manifest
 from schemegen.planner import Plan
@@ -37,10 +38,7 @@ _BYTES_A_RUN: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """All that a production needs to know; `command` are the words that say it on a command line.
-
-    `base_model` is the Hub id that somebody named.
-    """
+    """All that a production needs; `command` are the words that say it, `base_model` the Hub id that somebody named."""
 
     plan: Plan
     checkpoint: Checkpoint
@@ -54,6 +52,7 @@ class Order:
     unindexed: Literal["refuse", "drop"]
     command: tuple[str, ...]
     base_model: str | None = None
+    plugins: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +92,16 @@ def produce(order: Order, progress: Progress) -> Produced:
     _check_space(order, workspace)
     try:
         workspace.enter(wanted, restart=order.restart)
-        outcome, manifest = _fill(order, devices.names, workspace, source, progress)
+        with compiling(order.plan, progress) as compiled:
+            outcome, manifest = _fill(order, devices.names, workspace, source, progress)
         checks = check_unread(workspace.model, order.plan, manifest)
         _check_source_unchanged(order.checkpoint, source)
         workspace.publish(overwrite=order.overwrite)
     finally:
         workspace.close()
     report = (*devices.notes, *manifest.backend_report)
-    return Produced("written", time.perf_counter() - began, outcome.resumed_bytes, checks, report)
+    seconds = time.perf_counter() - began - compiled.seconds
+    return Produced("written", seconds, outcome.resumed_bytes, checks, report)
 
 
 def _foresee(order: Order) -> tuple[str, ...]:
@@ -227,6 +228,7 @@ def _sealing(order: Order, source: Source, outcome: Outcome) -> Sealing:
         command=order.command,
         report=order.backend.report(),
         base_model=order.base_model,
+        plugins=order.plugins,
     )
 
 

@@ -182,10 +182,20 @@ def _use(sealing: Sealing, quantized: Quantized, ignore: Sequence[str]) -> dict[
         "port": PORT,
         "command": shlex.join(words),
         "verify": shlex.join(["schemegen", "verify", name, "--against", argument(one_line(plan.model_id))]),
-        "own_files": [word for word in words if word.endswith(".yaml")],
+        "plugins": _plugins(sealing),
+        "own_scheme": words[2] if words[2].endswith(".yaml") else None,
+        "own_policies": [word for word in _policies(words) if word.endswith(".yaml")],
         "peer": peer_script(sealing, quantized, ignore, name),
         "peer_release": RELEASE,
     }
+
+
+def _plugins(sealing: Sealing) -> list[str]:
+    """What has to be installed beside schemegen: "schemegen-acme 0.1.0 (scheme, architecture)"."""
+    brought: dict[str, list[str]] = {}
+    for what, plugin in sealing.plugins.items():
+        brought.setdefault(plugin, []).append(what)
+    return [f"{plugin} ({', '.join(whats)})" for plugin, whats in brought.items()]
 
 
 def _notes(sealing: Sealing) -> Iterator[str]:

@@ -80,6 +80,7 @@ def _manifest(sealing: Sealing, files: Mapping[str, str], shards: Mapping[str, t
         revision=plan.revision,
         base_model=sealing.base,
         architecture=plan.architecture,
+        plugins={what: whole(plugin) for what, plugin in sealing.plugins.items()},
         scheme=plan.scheme,
         scheme_digest=plan.scheme.digest,
         rules=[rule.to_dict() for rule in plan.rules],

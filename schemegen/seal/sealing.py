@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from schemegen.architectures.base import Architecture
 from schemegen.checkpoint.identity import ShardIdentity
@@ -20,6 +20,8 @@ class Sealing:
     `digests` are (offset in the file, bytes, digest) by shard, in any order; `versions` are those of packages that
     computed; `command` are the words that make it again; `report` are the backend's remarks. `base_model` is the Hub id
     that somebody named. `same_bits_as` is the tool whose bits the backend's are, where it says so.
+    `plugins` are distribution and version of what is not schemegen's own, by "scheme", "policy NAME", "architecture",
+    "backend".
     """
 
     plan: Plan
@@ -34,6 +36,7 @@ class Sealing:
     report: Sequence[str] = ()
     base_model: str | None = None
     same_bits_as: str | None = None
+    plugins: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def base(self) -> str | None:

@@ -9,6 +9,8 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Final
 
+import yaml
+
 from schemegen.starts.names import check_plugin_name, check_scheme_name
 
 if TYPE_CHECKING:
@@ -37,9 +39,11 @@ def plugin_start(name: str, catalog: Catalog) -> Start:
         "pyproject.toml": _filled("pyproject.toml", **words),
         "README.md": _filled("README.md", **words),
         f"src/{module}/__init__.py": _filled("plugin.py", **words),
-        f"src/{module}/schemes/{scheme}.yaml": _filled("scheme.yaml", name=scheme),
-        f"tests/cases/{scheme}.yaml": _filled("case.yaml", scheme=scheme),
+        f"src/{module}/schemes/{scheme}.yaml": _scheme(scheme),
+        f"src/{module}/py.typed": "",
+        f"tests/cases/{scheme}.yaml": _filled("case.yaml", quoted=_quoted(scheme)),
         "tests/test_cases.py": _filled("test_cases.py"),
+        "tests/test_plugin.py": _filled("test_plugin.py", **words),
     }
     commands = ("pip install -e '.[test]'", "pytest", f"schemegen apply {scheme} {_TRIAL}")
     return Start(words["distribution"], files, commands)
@@ -49,12 +53,21 @@ def scheme_start(name: str, catalog: Catalog) -> Start:
     """A scheme file with its case and its test; UnsupportedError for a name that will not do."""
     check_scheme_name(name, catalog)
     files = {
-        f"{name}.yaml": _filled("scheme.yaml", name=name),
-        f"cases/{name}.yaml": _filled("case.yaml", scheme=f"../{name}.yaml"),
+        f"{name}.yaml": _scheme(name),
+        f"cases/{name}.yaml": _filled("case.yaml", quoted=_quoted(f"../{name}.yaml")),
         "test_cases.py": _filled("test_cases.py"),
     }
     commands = (f"schemegen plan {name}.yaml {_TRIAL}", "pytest", f"schemegen apply {name}.yaml {_TRIAL}")
     return Start(name, files, commands)
+
+
+def _scheme(name: str) -> str:
+    return _filled("scheme.yaml", name=name, quoted=_quoted(name))
+
+
+def _quoted(text: str) -> str:
+    """As YAML takes it for text: many a good name is a number, a date or nothing there when it stands alone."""
+    return text if yaml.safe_load(text) == text else f'"{text}"'
 
 
 def _filled(template: str, **words: str) -> str:

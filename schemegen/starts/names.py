@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from schemegen.documents import YAML_SUFFIXES
 from schemegen.errors import UnsupportedError, shortened
 from schemegen.registry import NAME_PATTERN, NAME_RULE
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 _NORMAL: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _NORMAL_RULE: Final = "use lower-case letters and digits, with single dashes between them"
 _PREFIX: Final = "schemegen-"
-_FILES: Final = (".yaml", ".yml")
 _LONGEST: Final = 60
 
 
@@ -52,7 +52,7 @@ def _check(name: str, kind: str, fits: Callable[[str], bool], rule: str, near: s
 
 def _names_scheme(name: str) -> bool:
     # A name that ends so is read as a file's.
-    return bool(NAME_PATTERN.fullmatch(name)) and not name.endswith(_FILES)
+    return bool(NAME_PATTERN.fullmatch(name)) and not name.endswith(YAML_SUFFIXES)
 
 
 def _as_normal(name: str) -> str:
@@ -60,7 +60,7 @@ def _as_normal(name: str) -> str:
 
 
 def _as_scheme(name: str) -> str:
-    for suffix in _FILES:
+    for suffix in YAML_SUFFIXES:
         name = name.removesuffix(suffix)
     return re.sub(r"[^a-z0-9._-]+", "-", _plain(name)).strip("._-")
 

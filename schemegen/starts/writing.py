@@ -14,13 +14,21 @@ from schemegen.starts.kinds import Start
 def write_start(start: Start, folder: str | Path | None = None) -> Path:
     """Write it to a folder that is not there yet, by default one of its own name here; the folder.
 
-    OutputError where something is in the way, or nothing to write into.
+    OutputError where something is in the way, nothing to write into, or the disk refuses.
     """
     target = Path(start.folder if folder is None else folder).absolute()
     if os.path.lexists(target):
         raise OutputError(f"{target} exists; choose another folder with -o, or move it away")
     if not target.parent.is_dir():
         raise OutputError(f"there is no folder {target.parent} to write {target.name} into; make it first")
+    try:
+        _write(start, target)
+    except OSError as error:
+        raise OutputError(f"cannot write {target}: {error.strerror}; choose another folder with -o") from error
+    return target
+
+
+def _write(start: Start, target: Path) -> None:
     aside = Path(tempfile.mkdtemp(prefix=".schemegen-", dir=target.parent))
     try:
         # Not `aside` itself, which nobody else may read.
@@ -28,7 +36,6 @@ def write_start(start: Start, folder: str | Path | None = None) -> Path:
         (aside / target.name).rename(target)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
-    return target
 
 
 def _fill(folder: Path, start: Start) -> None:

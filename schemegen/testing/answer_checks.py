@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from schemegen.backends.guard import GuardedBackend
-from schemegen.errors import PluginError
+from schemegen.errors import SchemegenError
 from schemegen.formats import WEIGHT_DTYPES, refuses
 from schemegen.formats.words import in_short
 from schemegen.scheme import Format
-from schemegen.testing.findings import Findings
+from schemegen.testing.findings import Findings, told
 from schemegen.testing.probe_formats import odd_formats, unheld_formats
-from schemegen.testing.probe_model import TALL, Use
+from schemegen.testing.probe_model import TALL, WIDER, Use
 
 _SHOWN: Final = 3
 
@@ -34,8 +34,8 @@ def formats_taken(backend: GuardedBackend, asked: Iterable[Format], findings: Fi
 
 def uses_taken(backend: GuardedBackend, formats: Iterable[Format], columns: int, findings: Findings) -> list[Use]:
     """The formats on weights of every dtype that it takes."""
-    asked = [Use(format, dtype) for format in formats for dtype in WEIGHT_DTYPES]
-    taken = [use for use in asked if _is_usable(backend, use, columns, findings)]
+    asked, widths = [Use(format, dtype) for format in formats for dtype in WEIGHT_DTYPES], (columns, WIDER * columns)
+    taken = [use for use in asked if all(_is_usable(backend, use, width, findings) for width in widths)]
     if asked and not taken and not findings:
         findings.add("formats", f"refuses_weights takes no weights of {', '.join(WEIGHT_DTYPES)} in any of them")
     return taken
@@ -56,8 +56,8 @@ def _answer(ask: Callable[[], str | None], format: Format, findings: Findings) -
     """Whether the answer is None; an answer that is none is a finding."""
     try:
         reason = ask()
-    except PluginError as error:
-        findings.add(in_short(format), error.reason)
+    except SchemegenError as error:
+        findings.add(in_short(format), told(error))
         return False
     if reason is not None and not reason.strip():
         findings.add(in_short(format), "is refused without a word; say why, or return None to take it")

@@ -49,13 +49,18 @@ def _made(trial: Trial, findings: Findings) -> Stored:
 
 
 def _batches(trial: Trial) -> Iterator[tuple[Chunk, ...]]:
-    """Chunks of a layer's matrices, which have one format, dtype and width; one by one where rows are not alone."""
-    for _, layer in groupby(trial.chunks(_FEW_ROWS), key=lambda chunk: chunk.tensor.layer):
+    """Chunks of a layer's matrices of one format, dtype and width; one by one where rows are not alone."""
+    for _, layer in groupby(sorted(trial.chunks(_FEW_ROWS), key=_kind), key=_kind):
         chunks = tuple(layer)
         if are_rows_alone(trial.plan.format_of(chunks[0].tensor)):
             yield chunks
         else:
             yield from ((chunk,) for chunk in chunks)
+
+
+def _kind(chunk: Chunk) -> tuple[int, int]:
+    """A probe model's layer and the width of its matrices."""
+    return chunk.tensor.layer or 0, chunk.shape[2]
 
 
 def _quantized(trial: Trial, chunks: tuple[Chunk, ...]) -> list[Made]:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from schemegen.api import plan
-from schemegen.errors import SchemeFault, SchemeFileError, VerificationError, shortened
+from schemegen.documents import YAML_SUFFIXES, yaml_files
+from schemegen.errors import VerificationError, shortened
 from schemegen.planner import Plan, PlannedTensor
 from schemegen.scheme import Scheme
 from schemegen.testing.case_file import Case, load_case
@@ -18,10 +19,7 @@ KEEP: Final = "keep"
 
 def cases(folder: str | Path) -> list[Path]:
     """The case files of a folder, sorted, to run a test over; SchemeFileError where there is none."""
-    found = sorted(Path(folder).glob("*.yaml"))
-    if not found:
-        raise SchemeFileError([SchemeFault(str(folder), "", "holds no case files; write one named *.yaml")])
-    return found
+    return yaml_files(Path(folder))
 
 
 def check_case(path: str | Path, scheme: str | Path | Scheme | None = None) -> None:
@@ -42,8 +40,9 @@ def check_case(path: str | Path, scheme: str | Path | Scheme | None = None) -> N
 
 def _beside(file: Path, given: str) -> str | Path:
     """A file or folder that a case names by its place beside the case; all else is a name or Hub id."""
-    is_path = given.endswith((".yaml", ".yml")) or given.startswith(("./", "../"))
-    return file.parent / given if is_path else given
+    is_path = given.endswith(YAML_SUFFIXES) or given.startswith(("./", "../"))
+    # Absolute, for `./` gets lost where the case lies here, and what is left may be a Hub id.
+    return (file.parent / given).absolute() if is_path else given
 
 
 def _head_faults(file: Path, case: Case, made: Plan) -> Iterator[str]:

@@ -9,7 +9,8 @@ from math import lcm
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from schemegen.architectures.base import Architecture, ExpertLayout, Role, TensorRule, config_int
+from schemegen.architectures.base import Architecture, ExpertLayout, Role, TensorRule
+from schemegen.architectures.config import config_int
 from schemegen.catalog import load_catalog
 from schemegen.checkpoint import open_checkpoint
 from schemegen.planner import Plan, make_plan, resolve_rules
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 #: Odd, and more than a block of 128.
 TALL: Final = 131
 _WIDTH: Final = 256
+#: One row is as many times as wide as all else: what computes by blocks meets the end of one.
+WIDER: Final = 5
 _EXPERTS, _EXPERT_ROWS = 3, 8
 _LAYER: Final = r"model\.layers\.(?P<layer>\d+)\.mlp\."
 NOISE, ONE_ROW, AWKWARD_ROWS, STACK = "gate_proj.weight", "up_proj.weight", "down_proj.weight", "experts.down_proj"
@@ -92,7 +95,7 @@ def write_probe_model(folder: Path, uses: Sequence[Use], method: str | Mapping[s
 def _layer(number: int, dtype: str, columns: int) -> Iterator[tuple[str, Bits]]:
     module = f"model.layers.{number}.mlp."
     yield module + NOISE, noise(dtype, (TALL, columns), 1)
-    yield module + ONE_ROW, noise(dtype, (1, columns), 2)
+    yield module + ONE_ROW, noise(dtype, (1, WIDER * columns), 2)
     yield module + AWKWARD_ROWS, awkward(dtype, columns)
     stack = noise(dtype, (_EXPERTS, _EXPERT_ROWS, columns), 3)
     # An expert that never learned anything.

@@ -26,6 +26,10 @@ _RULES: Final[tuple[Mapping[str, Any], ...]] = (
 )
 
 
+class Stopped(KeyboardInterrupt):
+    """An interruption that no person asked for."""
+
+
 class Stop(Silent):
     """Progress that interrupts a run, as Ctrl-C does, once it has quantized a third."""
 
@@ -37,11 +41,11 @@ class Stop(Silent):
         self._left = total // 3 if label == "quantize" else None
 
     def advance(self, nbytes: int) -> None:
-        """KeyboardInterrupt after a third."""
+        """Stopped after a third."""
         if self._left is not None:
             self._left -= nbytes
             if self._left < 0:
-                raise KeyboardInterrupt
+                raise Stopped
 
 
 def check_runs(
@@ -85,7 +89,7 @@ def _check_run(make: Make, scheme: Scheme, source: Path, folder: Path, findings:
         apply(scheme, source, resumed, backend=make(), device="cpu", jobs=2, progress=Stop())
         findings.add(_ABOUT, "goes on after Ctrl-C; let KeyboardInterrupt pass")
         return
-    except KeyboardInterrupt:
+    except Stopped:
         apply(scheme, source, resumed, backend=make(), device="cpu", jobs=1)
     for path in sorted(whole.glob("*.safetensors")):
         if path.read_bytes() != (resumed / path.name).read_bytes():

@@ -7,14 +7,16 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
 from schemegen.codecs import Wrong, codec_of
-from schemegen.formats import DTYPE_BITS
+from schemegen.formats import DTYPE_BITS, SIGNED_MSE, observer_of
 from schemegen.formats.words import in_short
+from schemegen.kernels.floats import FLOAT_BITS
 from schemegen.planner import Chunk, PlannedTensor
 from schemegen.scheme import Format
 from schemegen.testing.findings import Findings
 from schemegen.testing.probe_model import AWKWARD_ROWS, NOISE
 from schemegen.testing.probe_weights import AWKWARD
 from schemegen.testing.trial import Stored, Trial
+from schemegen.testing.wrong_codes import told_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +37,13 @@ def check_values(trial: Trial, stored: Stored, findings: Findings) -> None:
         format, items = trial.plan.format_of(tensor), _items(stored, tensor)
         weights = trial.model.weights[tensor.name].reshape(chunk.shape)
         if wrong := codec_of(format).recode(weights, tensor.source.dtype, items):
-            findings.add_of(trial.plan, tensor, f"{wrong.suffix} {wrong.fault}", _place(tensor, wrong))
+            told = told_of(format, tensor.source.dtype, weights, items, wrong)
+            findings.add_of(
+                trial.plan, tensor, f"{wrong.suffix} {wrong.fault}", f"{_place(tensor, wrong)}{told and ': '}{told}"
+            )
+        elif suffix := _below_zero(format, tensor, items):
+            fault = f"stores {suffix}s below zero, as observer signed_mse alone does; take their magnitudes"
+            findings.add_of(trial.plan, tensor, fault)
         elif tensor.name.endswith(NOISE):
             _check_loss(trial, chunk, items, findings)
     _check_fused(trial, stored, findings)
@@ -49,6 +57,15 @@ def _items(stored: Stored, tensor: PlannedTensor) -> dict[str, Items]:
         suffix: made.view(f"u{DTYPE_BITS[pieces[suffix].dtype] // 8}").reshape(tensor.matrices, *pieces[suffix].shape)
         for suffix, made in stored.of(tensor).items()
     }
+
+
+def _below_zero(format: Format, tensor: PlannedTensor, items: Mapping[str, Items]) -> str | None:
+    """The piece that holds scales below zero, where the format's own are above."""
+    if observer_of(format.weights) == SIGNED_MSE:
+        return None
+    signs = {**{dtype: bits.magnitude + 1 for dtype, bits in FLOAT_BITS.items()}, "F8_E4M3": 0x80}
+    dtypes = {piece.suffix: piece.dtype for piece in tensor.pieces if piece.suffix.endswith("scale")}
+    return next((name for name, dtype in dtypes.items() if (items[name] & signs.get(dtype, 0)).any()), None)
 
 
 def _place(tensor: PlannedTensor, wrong: Wrong) -> str:

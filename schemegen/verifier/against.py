@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 
 from schemegen.checkpoint import open_checkpoint
 from schemegen.checkpoint.hub.names import HubName, hub_name
@@ -12,7 +13,7 @@ from schemegen.errors import CheckpointError, UnsupportedError
 from schemegen.manifest import Manifest
 
 
-def source_of(manifest: Manifest, against: str | None, revision: str | None) -> Checkpoint | None:
+def source_of(manifest: Manifest, against: str | Path | None, revision: str | None) -> Checkpoint | None:
     """The source to compare with, if one is given; a Hub id without a revision means the one of the manifest.
 
     UnsupportedError for a revision of nothing, CheckpointError for a source that cannot be opened.

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from schemegen.checkpoint.headers import Header
 from schemegen.checkpoint.model import Checkpoint
+from schemegen.compilation import compiling, uses_of
 from schemegen.digests import digest
 from schemegen.errors import VerificationError
 from schemegen.manifest import Manifest, Tile
@@ -51,8 +52,11 @@ def check_content(
     findings: Findings,
     jobs: int,
     progress: Progress,
-) -> None:
-    """Compare every tile of the shards with its digest, and every tensor with the source where there is one."""
+) -> float:
+    """Compare every tile of the shards with its digest, and every tensor with the source where there is one.
+
+    Returns the seconds that the compiling of kernels took before.
+    """
     comparable = source.comparable if source else ()
     outputs = Files({file: folder / file for file in headers})
     sources = Files({tensor.source.file: source.path(tensor) for tensor in comparable} if source else {})
@@ -63,12 +67,22 @@ def check_content(
         comparison = Comparison(source.plan, outputs, sources, starts, findings)
         chunks = (chunk for tensor in comparable for chunk in plan_chunks(source.plan, tensor))
         comparisons = (_compare(chunk, comparison, tiles) for chunk in chunks)
+    compiled = _warm_up(source.plan, progress) if source else 0.0
     progress.start("verify", tiles.nbytes + sum(tensor.source.nbytes for tensor in comparable))
     _work_off(chain(comparisons, tiles.rest()), jobs, findings, progress)
     progress.finish()
     findings.checked(f"{counted(tiles.count, 'digest')} of {tiles.nbytes:,} bytes as in the manifest")
     if source:
         findings.checked(_compared(comparable))
+    return compiled
+
+
+def _warm_up(plan: Plan, progress: Progress) -> float:
+    """Have the kernels ready that codes are compared with; the seconds it took to compile them."""
+    with compiling(plan, progress) as compiled:
+        for codec, dtype, columns in uses_of(plan):
+            codec.warm_up_recode(dtype, columns)
+    return compiled.seconds
 
 
 def _compared(tensors: Sequence[PlannedTensor]) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from schemegen.architectures.base import Architecture
@@ -51,7 +53,7 @@ def verify_folder(
 
     With an architecture too, `ignore` is compared with what engines look up.
     """
-    findings = Findings()
+    began, findings = time.perf_counter(), Findings()
     present = check_entries(folder, manifest, findings)
     headers = check_structure(folder, manifest, present, findings)
     digests = _check_files(folder, manifest, present, findings)
@@ -61,8 +63,8 @@ def verify_folder(
         _check_side_files(manifest, digests, checkpoint, findings)
         _check_config(folder, checkpoint, plan, architecture, findings)
         source = Source(plan, checkpoint, check_headers(folder, plan, manifest, headers, findings))
-    check_content(folder, manifest, headers, source, findings, jobs, progress)
-    return findings.report()
+    compiled = check_content(folder, manifest, headers, source, findings, jobs, progress)
+    return replace(findings.report(), seconds=time.perf_counter() - began - compiled)
 
 
 def _check_files(folder: Path, manifest: Manifest, present: Collection[str], findings: Findings) -> dict[str, str]:

@@ -17,11 +17,15 @@ def counted(count: int, one: str, many: str | None = None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The checks that passed, a phrase with a count each, the bytes read for them, and how the source was found."""
+    """The checks that passed, a phrase with a count each, the bytes read for them, and how the source was found.
+
+    `seconds` are those of the checks, without downloads and the compiling of kernels.
+    """
 
     checks: tuple[str, ...]
     bytes_read: int
     notes: tuple[str, ...] = ()
+    seconds: float = 0.0
 
 
 class Findings:

@@ -75,9 +75,18 @@ def test_stray_exceptions_name_backend_distribution_and_call(call: str, fault: B
         CALLS[call](GuardedBackend(Odd(fault), "acme 2.0"))
 
 
+def test_an_error_on_purpose_is_no_answer() -> None:
+    with pytest.raises(PluginError, match=r"'backend odd' of acme 2\.0: refuses raised CheckpointError: bad"):
+        CALLS["refuses"](GuardedBackend(Odd(CheckpointError("bad")), "acme 2.0"))
+    own = PluginError("a", "b", "c", "d")
+    with pytest.raises(PluginError, match="plugin 'a' of b c: d"):
+        CALLS["refuses"](GuardedBackend(Odd(own), "acme 2.0"))
+
+
 @pytest.mark.parametrize("call", CALLS)
 def test_errors_on_purpose_and_interrupts_pass(call: str) -> None:
-    for fault in (CheckpointError("bad"), KeyboardInterrupt(), MemoryError()):
+    on_purpose = [] if call == "refuses" else [CheckpointError("bad")]
+    for fault in (*on_purpose, KeyboardInterrupt(), MemoryError()):
         with pytest.raises(type(fault)):
             CALLS[call](GuardedBackend(Odd(fault), "acme 2.0"))
 
@@ -248,5 +257,7 @@ def test_what_a_backend_says_of_itself_is_checked(
 
 
 def test_an_exception_is_told_in_one_plain_line() -> None:
-    with pytest.raises(PluginError, match=r"refuses raised ValueError: \\x1b\[31mred and on$"):
+    with pytest.raises(
+        PluginError, match=r"refuses raised ValueError: \\x1b\[31mred and on \(test_guard\.py, line \d+\)$"
+    ):
         GuardedBackend(Odd(ValueError("\x1b[31mred\nand on")), "acme 2.0").refuses(NOTHING)

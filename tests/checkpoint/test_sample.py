@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from schemegen.checkpoint import sample as module
-from schemegen.checkpoint.home import cache_home
 from schemegen.checkpoint.identity import source_identity
 from schemegen.checkpoint.local import open_local
 from schemegen.checkpoint.sample import open_sample, write_sample
@@ -159,13 +158,6 @@ def test_processes_may_open_it_at_once(cache: Path, sample_folder: Path) -> None
     assert [process.returncode for process in running] == [0] * 4, answers
     assert len({answer for answer, _ in answers}) == 1
     assert fingerprint(Path(answers[0][0].strip())) == fingerprint(sample_folder)
-
-
-def test_without_a_cache_of_its_own_the_users_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    import platformdirs
-
-    monkeypatch.delenv("SCHEMEGEN_CACHE", raising=False)
-    assert cache_home() == platformdirs.user_cache_path("schemegen")
 
 
 def test_unknown_samples_are_refused(tmp_path: Path) -> None:

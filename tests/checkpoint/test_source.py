@@ -99,3 +99,11 @@ def test_a_suggestion_is_one_that_can_be_printed(toy: Path) -> None:
             pytest.skip("the file system takes only Unicode")
     with pytest.raises(CheckpointError, match=r"did you mean \S+/toy1 or \S+/toy\?$"):
         open_checkpoint(str(toy.parent / "toy11"))
+
+
+def test_a_path_is_never_a_model_on_the_hub(hub: LoopbackHub, toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(toy.parent)
+    hub.add("Qwen/Tiny", toy)
+    with pytest.raises(CheckpointError, match=r"^there is no folder 'Qwen/Tiny'; give a model's folder"):
+        open_checkpoint(Path("Qwen/Tiny"))
+    assert open_checkpoint(toy).model_id == "toy"

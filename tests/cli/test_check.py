@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from schemegen.backends.lacks import Lack
 from schemegen.schemas import KINDS, json_schema
 
 if TYPE_CHECKING:
@@ -67,10 +68,24 @@ def test_json_tells_the_same(cli: Cli, here: Path) -> None:
     done = cli("check", "--json", "mine.yaml", "bad.yaml", "empty.yaml")
     assert done.code == 1
     good, bad, empty = json.loads(done.out)["files"]
-    assert good == {"file": "mine.yaml", "kind": "scheme", "name": "mine", "faults": []}
+    assert good == {"file": "mine.yaml", "kind": "scheme", "name": "mine", "faults": [], "remarks": []}
     assert (bad["kind"], bad["name"]) == ("scheme", "mine")
     assert [(fault["line"], fault["field"]) for fault in bad["faults"]] == [(2, "name"), (8, "kv_cache")]
     assert (empty["kind"], empty["name"], len(empty["faults"])) == (None, None, 1)
+
+
+@pytest.mark.usefixtures("here")
+def test_a_remark_is_a_note(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Lack("would take it, with a package more")
+    monkeypatch.setattr("schemegen.backends.guard.GuardedBackend.refuses", lambda self, format: told)
+    done = cli("check", "mine.yaml")
+    assert (done.code, done.out) == (0, "mine.yaml: scheme mine: int4 INT4 g32; fp8 FP8 per channel\n")
+    assert done.err.startswith("note: mine.yaml:5: formats.int4: no backend takes it: ")
+    (found,) = json.loads(cli("check", "--json", "mine.yaml").out)["files"]
+    assert [(remark["line"], remark["field"]) for remark in found["remarks"]] == [
+        (5, "formats.int4"),
+        (6, "formats.fp8"),
+    ]
 
 
 @pytest.mark.usefixtures("here")

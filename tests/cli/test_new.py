@@ -28,8 +28,10 @@ def test_a_plugin_comes_with_the_commands_to_go_on_with(cli: Cli, here: Path) ->
         "         README.md",
         "         src/schemegen_acme_quant/__init__.py",
         "         src/schemegen_acme_quant/schemes/acme-quant-int4.yaml",
+        "         src/schemegen_acme_quant/py.typed",
         "         tests/cases/acme-quant-int4.yaml",
         "         tests/test_cases.py",
+        "         tests/test_plugin.py",
         "next     cd schemegen-acme-quant",
         "         pip install -e '.[test]'",
         "         pytest",
@@ -51,6 +53,11 @@ def test_a_scheme_is_a_file_that_every_command_takes(cli: Cli, here: Path) -> No
 
 def test_a_folder_with_a_blank_is_quoted(cli: Cli) -> None:
     assert "next     cd 'my schemes'" in cli("new", "scheme", "acme-int4", "-o", "my schemes").out
+
+
+def test_a_folder_like_an_option_is_named_as_a_folder(cli: Cli, here: Path) -> None:
+    assert "next     cd ./--" in cli("new", "scheme", "acme-int4", "-o", "--").out
+    assert (here / "--" / "acme-int4.yaml").is_file()
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,8 @@ def test_what_decides_stands_beside_it(cli: Cli) -> None:
     decided = {(row[0], row[1]): row[-1] for row in table(cli(*PLAN, "--policy", "keep-mtp").out)}
     assert decided["text", "routed_expert"] == "experts-only[0]"
     assert decided["mtp", "routed_expert"] == "keep-mtp[0]"
-    assert decided["text", "norm"] == "no rule"
+    assert decided["text", "norm"] == "protected"
+    assert decided["text", "attention"] == "no rule"
 
 
 def test_bits_a_weight(cli: Cli, plan: Plan) -> None:
@@ -99,7 +100,7 @@ def test_notes_are_told(cli: Cli, tmp_path: Path) -> None:
 EXPERTS = "*.language_model.*.experts.*"
 TOLD = """\
 model.language_model.layers.{0-3}.mlp.experts.down_proj  4 tensors
-  role     routed_expert, text, layers 0-3
+  role     routed_expert, text, layers 0-3, projection down
   source   BF16 [8, 384, 128]
   rule     experts-only[0] {role: routed_expert, use: default} -> int4
   becomes  int4: INT4 g32, pack-quantized

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -153,6 +154,22 @@ def test_an_unknown_name_suggests_over_all_kinds(cli: Cli) -> None:
     assert done.err.startswith("error: unknown name 'keep-mtpp': did you mean keep-mtp")
 
 
+def test_a_name_like_no_other_refers_to_the_lists(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = cli("show", "zzzzzz").err
+    assert re.match(r"error: unknown name 'zzzzzz': schemegen list \[schemes\|.*\] shows the \d+ known[;\n]", told)
+    (tmp_path / "zzzzzz.yml").write_text(MIXED, encoding="utf-8")
+    assert "; there is a file zzzzzz.yml: give it with its suffix" in cli("show", "zzzzzz").err
+
+
+def test_a_faulty_file_is_told_as_the_kind_that_it_is(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text("schema_version: 1\nname: p\nsummary: s\nrules: [{role: nobody, use: keep}]\n", encoding="utf-8")
+    done = cli("show", str(path))
+    assert (done.code, done.err.count("\n")) == (1, 1)
+    assert f"{path}:4: rules.0.role: 'nobody' is no role" in done.err
+
+
 def test_kinds_that_share_a_name_are_told_apart(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     catalog = load_catalog()
     twin = Policy(schema_version=1, name="kimi-k2-int4", summary="a twin", rules=(Rule(use="keep"),))
@@ -171,7 +188,7 @@ def test_a_quantized_models_scheme_is_a_file_that_makes_it_again(
     done = cli("show", "--from", str(finished))
     assert (done.code, done.err) == (0, "")
     path = reread(tmp_path, done.out)
-    assert load_scheme(path) == schemegen.describe(finished)
+    assert load_scheme(path) == schemegen.describe(finished).scheme
     made = schemegen.apply(path, sample_folder, tmp_path / "again").path
     for name in ("config.json", "model.safetensors.index.json"):
         assert (made / name).read_bytes() == (finished / name).read_bytes()
@@ -201,7 +218,7 @@ def test_a_quantized_models_scheme_as_json(cli: Cli, finished: Path) -> None:
     found = json.loads(cli("show", "--from", str(finished), "--json").out)
     assert (found["kind"], found["from"], found["content"]["policy"]) == ("scheme", "out", "experts-only")
     assert found["remarks"][0].startswith("schemegen.json ")
-    assert Scheme.model_validate_json(json.dumps(found["content"])) == schemegen.describe(finished)
+    assert Scheme.model_validate_json(json.dumps(found["content"])) == schemegen.describe(finished).scheme
 
 
 def test_names_from_elsewhere_stay_in_their_comment(

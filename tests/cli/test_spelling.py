@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemegen.cli.spelling import spans, spelled
+from schemegen.cli.spelling import spelled
 
 
 def meant(pattern: str) -> Iterator[str]:
@@ -38,9 +38,12 @@ def choice(part: str) -> Iterator[str]:
         (["0.up", "0.gate", "1.gate", "1.up"], ["{0-1}.{gate,up}"]),
         (["0.a", "0.b", "1.a"], ["0.{a,b}", "1.a"]),
         (["in_proj_a", "in_proj_b"], ["in_proj_{a,b}"]),
-        (["aa", "aaa"], ["aa{,a}"]),
+        (["aa", "aaa"], ["{aa,aaa}"]),
+        (["attn_norm", "ffn_norm"], ["{attn,ffn}_norm"]),
+        (["norm1", "norm2"], ["norm{1,2}"]),
+        (["k", "k_norm"], ["k{,_norm}"]),
         (["norm", "x.norm"], ["norm", "x.norm"]),
-        (["0", "00"], ["0{,0}"]),
+        (["0", "00"], ["{0,00}"]),
     ],
 )
 def test_patterns(names: list[str], patterns: list[str]) -> None:
@@ -64,10 +67,3 @@ def test_they_stand_for_the_names_and_no_other(names: list[str]) -> None:
 def test_equal_names_are_grouped_alike_in_any_order(pair: tuple[list[str], list[str]]) -> None:
     names, shuffled = pair
     assert {*spelled(names)} == {*spelled(shuffled)}
-
-
-def test_spans() -> None:
-    assert spans([]) == ""
-    assert spans([7]) == "7"
-    assert spans([3, 1, 2, 2, 9]) == "1-3,9"
-    assert spans([0, 1]) == "0-1"

@@ -76,17 +76,18 @@ def quantized() -> Quantized:
         *rules: str | dict[str, Any],
         block: Mapping[str, Any] | None = None,
         targets: Mapping[str, Sequence[str]] | None = None,
+        source: Checkpoint = ALONE,
     ) -> Checkpoint:
         used = {name: FORMATS[name] for name in FORMATS if any(name in repr(rule) for rule in rules)}
         scheme = Scheme.model_validate(
             {"schema_version": 1, "name": "t", "summary": "a test's", "formats": used, "policy": list(rules)}
         )
-        made = make_plan(ALONE, QWEN3_5_MOE, scheme, resolve_rules(scheme, CATALOG.policies.get))
+        made = make_plan(source, QWEN3_5_MOE, scheme, resolve_rules(scheme, CATALOG.policies.get))
         groups = {
             name: {"targets": list((targets or {}).get(name, ["Linear"])), "weights": format}
             for name, format in used.items()
         }
         told = {"quant_method": "compressed-tensors", "config_groups": groups, "ignore": [], "format": "pack-quantized"}
-        return rewritten(made, ALONE, {**told, **(block or {})})
+        return rewritten(made, source, {**told, **(block or {})})
 
     return make

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +19,7 @@ from schemegen.architectures.base import Part, Role
 from schemegen.architectures.qwen3_5_moe import QWEN3_5_MOE
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.engines import declare
-from schemegen.errors import CheckpointError, UnknownNameError, UnsupportedError
+from schemegen.errors import CheckpointError, PlanError, UnknownNameError, UnsupportedError
 from schemegen.planner import Plan
 from schemegen.rule import Rule
 from schemegen.scheme import Scheme
@@ -160,15 +162,77 @@ def test_whatever_the_policy_was_the_planner_decides_the_same_by_what_is_told(
     assert {(t.name, t.dtype, t.shape) for t in checkpoint.tensors} == set(stored(again))
 
 
+ATTENTION = {"int4": ["re:.*self_attn\\..*"]}
+EXPERT_TARGETS = {"int4": ["re:.*(gate|up)_proj$"], "int8": ["re:.*down_proj$"]}
+DOWN: dict[str, Any] = {"role": "routed_expert", "projection": "down", "use": "int8"}
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        [{"layers": "0", "use": "keep"}, DOWN, {"role": "routed_expert", "use": "int4"}],
+        ["keep-first-last", "keep-mtp", DOWN, {"role": "routed_expert", "use": "int4"}],
+        [{"role": "routed_expert", "layers": "1,3", "projection": ["gate", "up"], "use": "int4"}],
+        [{"role": "routed_expert", "part": "mtp", "projection": "down", "use": "int8"}],
+        [{**DOWN, "layers": "-2--1"}],
+        [{"role": "routed_expert", "name": "re:.*layers\\.[12]\\.mlp\\.experts\\.down_proj", "use": "int8"}],
+    ],
+)
+def test_experts_that_are_stacked_where_they_are_kept(
+    rules: list[Entry], quantized: Quantized, describe: Describe, plan: PlanOf, sources: Mapping[str, Checkpoint]
+) -> None:
+    source = sources["fused"]
+    made = quantized(*rules, targets=EXPERT_TARGETS, source=source)
+    again = plan(describe(made).scheme, source)
+    names = {output.name for tensor in again.tensors for output in tensor.outputs}
+    assert names == {tensor.name for tensor in made.tensors}
+
+
+def test_what_no_rule_by_place_tells_is_told_by_name(
+    monkeypatch: pytest.MonkeyPatch,
+    quantized: Quantized,
+    describe: Describe,
+    plan: PlanOf,
+    sources: Mapping[str, Checkpoint],
+) -> None:
+    made = quantized(DOWN, {"role": "attention", "part": "text", "use": "int4"}, targets=EXPERT_TARGETS | ATTENTION)
+    monkeypatch.setattr("schemegen.described.choice.Choice.best", lambda self: None)
+    told = describe(made).scheme
+    assert all(isinstance(rule, Rule) and rule.name for rule in told.policy)
+    again = plan(told, sources["alone"])
+    assert {name for name, _, _ in stored(again)} == {tensor.name for tensor in made.tensors}
+
+
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [
+        ("choice.Choice.best", r"\S+ would be int8: INT8|\S+ would be \S+, and is stored "),
+        ("describer.scheme_name", "name: String should"),
+        ("describer.resolve_rules", "scheme x: policy.0: never decides"),
+    ],
+)
+def test_what_cannot_be_told_is_refused_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, broken: str, why: str, quantized: Quantized, describe: Describe
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PlanError("scheme x: policy.0: never decides")
+
+    stands = {"choice.Choice.best": lambda self: (), "describer.scheme_name": lambda _: "No Name"}
+    made = quantized(DOWN, targets=EXPERT_TARGETS)
+    monkeypatch.setattr(f"schemegen.described.{broken}", stands.get(broken, refuse))
+    with pytest.raises(UnsupportedError, match=f"cannot be told as a scheme: ({why})"):
+        describe(made)
+
+
 def test_an_output_on_disk_is_told_with_a_hint_at_its_manifest(finished: Path) -> None:
-    told = schemegen.describe(finished)
+    told = schemegen.describe(finished).scheme
     assert (told.name, told.policy, list(told.formats)) == ("out-described", ("experts-only",), ["int4"])
 
 
 @pytest.mark.parametrize("name", ["w4a16-g128-asym", "fp8-block", "nvfp4a16", "w4afp8", "int4-int8-mix-lm-head"])
 def test_what_is_told_of_files_on_disk_plans_those_files(name: str, sample_folder: Path, tmp_path: Path) -> None:
     made = schemegen.apply(name, sample_folder, tmp_path / "made")
-    told = schemegen.plan(schemegen.describe(made.path), sample_folder)
+    told = schemegen.plan(schemegen.describe(made.path).scheme, sample_folder)
     assert told.outputs == made.plan.outputs
 
 
@@ -189,3 +253,9 @@ def test_an_unknown_family_is_told_by_its_type(quantized: Quantized, describe: D
 def test_the_sample_is_in_full_precision(sample_folder: Path) -> None:
     with pytest.raises(UnsupportedError, match="is not quantized"):
         schemegen.describe(sample_folder)
+
+
+def test_whoever_describes_nothing_does_not_import_this() -> None:
+    code = "import sys, schemegen.api; print([name for name in sys.modules if 'described' in name])"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"

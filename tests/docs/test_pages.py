@@ -74,7 +74,7 @@ def test_a_link_that_leads_nowhere_is_found(link: str, there: bool) -> None:
 
 
 def test_every_page_has_one_title() -> None:
-    own = [page for page in PAGES if page.name not in ("index.md", "contributing.md")]
+    own = [page for page in PAGES if page.name not in ("index.md", "contributing.md", "changelog.md")]
     titles = {name(page): re.findall(r"^# .*$", prose_of(page.read_text(encoding="utf-8")), re.M) for page in own}
     assert {page: found for page, found in titles.items() if len(found) != 1} == {}
 

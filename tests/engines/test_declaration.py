@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from schemegen.architectures.base import Architecture
+from schemegen.architectures.base import Architecture, Role, TensorRule
 from schemegen.architectures.qwen3_5_moe import QWEN3_5_MOE
 from schemegen.engines import block_faults, declaration_faults, declare
 from schemegen.errors import PlanError, UnsupportedError
@@ -204,7 +205,7 @@ def test_a_layer_that_engines_build_as_one_is_not_split(make_plan: MakePlan, rul
 
 @pytest.mark.parametrize("role", ["router", "mixer_gate", "fusion", "embedding"])
 def test_what_engines_build_unquantized_is_refused(make_plan: MakePlan, role: str) -> None:
-    with pytest.raises(UnsupportedError, match=rf"test\[0\] quantizes .*a {role} unquantized"):
+    with pytest.raises(UnsupportedError, match=rf"test\[0\] quantizes .* no {role} quantized"):
         declare(make_plan({"role": role, "use": "default"}), QWEN3_5_MOE)
 
 
@@ -214,6 +215,30 @@ def test_a_quantized_head_is_targeted_by_name(make_plan: MakePlan) -> None:
     assert targets[0] == "Linear"
     assert is_hit("language_model.lm_head", targets[1:])
     assert not is_hit("language_model.lm_head", block["ignore"])
+
+
+def without_head(plan: Plan) -> Plan:
+    """A plan of the same model, its head being the embedding again."""
+    return replace(plan, tensors=tuple(tensor for tensor in plan.tensors if tensor.role is not Role.LM_HEAD))
+
+
+def headless(ignore: str | None) -> Architecture:
+    """An architecture with another ignore for the head, or with no rule for one."""
+    rules = [rule for rule in QWEN3_5_MOE.rules if rule.role is not Role.LM_HEAD]
+    head = TensorRule(r"lm_head\.weight", Role.LM_HEAD, ignore=ignore)
+    return replace(QWEN3_5_MOE, rules=(*rules, *([] if ignore is None else [head])))
+
+
+@pytest.mark.parametrize("ignore", [r"lm_head$", r".*head$", "elsewhere$", None])
+def test_a_head_that_is_not_stored_is_kept_all_the_same(mixed_plan: MakePlan, ignore: str | None) -> None:
+    """transformers builds it as nn.Linear, which the target `Linear` would take."""
+    plan = mixed_plan({"role": "*", "part": "text", "use": "fp8"})
+    with_head = declare(plan, QWEN3_5_MOE)
+    found = declare(without_head(plan), headless(ignore))
+    assert is_hit("lm_head", found["ignore"])
+    assert is_hit("language_model.lm_head", found["ignore"])
+    if ignore == r"lm_head$":
+        assert found == with_head
 
 
 MIX: list[dict[str, Any]] = [

@@ -244,7 +244,9 @@ def test_what_needs_an_option_is_no_refusal(
 
 
 def test_a_plan_that_all_take_has_no_notes(mixed_plan: MakePlan) -> None:
-    plan = mixed_plan({"role": "routed_expert", "use": "int4"}, {"role": "attention", "part": "text", "use": "int8"})
+    plan = mixed_plan(
+        {"role": "routed_expert", "part": "text", "use": "int4"}, {"role": "attention", "part": "text", "use": "int8"}
+    )
     assert notes_of(plan) == ()
 
 
@@ -253,6 +255,8 @@ def test_a_note_names_the_format_the_engine_and_the_reason(mixed_plan: MakePlan)
     assert notes_of(plan) == (
         "routed experts in format 'nvfp4': transformers 5.17 decodes no nvfp4-pack-quantized experts",
         f"linear layers in format 'fp8': SGLang {VERSIONS['SGLang']} builds the vision tower unquantized",
+        r"re:.*visual\..* cannot stand in ignore, for it hits model.visual.blocks.0.attn.proj, which is quantized: "
+        "12 kept modules are named by place there",
     )
 
 
@@ -269,7 +273,8 @@ def test_shapes_are_read_off_the_plan(mixed_plan: MakePlan) -> None:
     notes = notes_of(mixed_plan({"role": "attention", "part": "text", "use": "fp8_block"}))
     assert [note.partition(": ")[2].split()[0] for note in notes] == ["vLLM", "SGLang", "transformers"]
     alone = mixed_plan({"role": "attention", "part": "text", "use": "fp8_block", "projection": "o"})
-    assert [note.partition(": ")[2].split()[0] for note in notes_of(alone)] == ["transformers"]
+    assert [note.partition(": ")[2].split()[0] for note in notes_of(alone)][:-1] == ["transformers"]
+    assert "cannot stand in ignore" in notes_of(alone)[-1]
 
 
 def test_mxfp4_experts_beside_others_are_noted(mixed_plan: MakePlan) -> None:
@@ -308,3 +313,22 @@ def test_plans_carry_the_notes(sample_of: Callable[[str, str], Any]) -> None:
     body = {"schema_version": 1, "name": "t", "summary": "t", "formats": {"f": FORMATS["int4_asym"]}}
     scheme = schemegen.Scheme.model_validate({**body, "policy": [{"role": "routed_expert", "use": "f"}]})
     assert [note for note in schemegen.plan(scheme, sample_of("fused", "fused")).notes if "transformers 5.17" in note]
+
+
+def test_a_pattern_that_would_hit_what_is_quantized_is_a_note(mixed_plan: MakePlan) -> None:
+    plan = mixed_plan(
+        {"role": "attention", "part": "mtp", "use": "keep"},
+        {"role": "attention", "part": "text", "use": "int8"},
+        {"role": "routed_expert", "use": "int8"},
+    )
+    told = engine_notes(plan, QWEN3_5_MOE, check_declaration(plan, QWEN3_5_MOE))
+    found = [note for note in told if "cannot stand in ignore" in note]
+    assert [note.partition(" ")[0] for note in found] == [r"re:.*mtp\..*", r"re:.*self_attn\..*"]
+    assert all(note.endswith("which is quantized: 5 kept modules are named by place there") for note in found)
+
+
+def test_patterns_that_are_used_are_no_note(make_plan: MakePlan) -> None:
+    for front in ((), ("keep-mtp",)):
+        plan = make_plan(*front)
+        told = engine_notes(plan, QWEN3_5_MOE, check_declaration(plan, QWEN3_5_MOE))
+        assert not [note for note in told if "ignore" in note]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -77,6 +78,34 @@ def test_a_folder_that_cannot_be_written_is_passed_over(
     assert len(compilations) == 1
 
 
+def test_code_is_kept_in_every_folder_and_found_in_any(fresh: Fresh, compilations: list[str], tmp_path: Path) -> None:
+    beside, cache = tmp_path / "beside", tmp_path / "cache"
+    fresh(beside, cache)
+    (first,), (second,) = beside.iterdir(), cache.iterdir()
+    assert first.read_bytes() == second.read_bytes()
+    for found, lost in ((first, second), (second, first)):
+        lost.unlink()
+        assert decodes(fresh(beside, cache))
+        lost.write_bytes(found.read_bytes())
+    assert len(compilations) == 1
+
+
+def test_whoever_watches_is_told_once_and_only_when_something_is_compiled(
+    fresh: Fresh, compilations: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[int] = []
+    with native.watching(lambda: told.append(len(compilations))) as cold:
+        fresh(tmp_path / "one")
+        fresh(tmp_path / "two")
+    with native.watching(lambda: told.append(-1)) as warm:
+        fresh(tmp_path / "one")
+    fresh(tmp_path / "three")
+    assert told == [0]
+    assert (cold.kernels, warm.kernels) == (2, 0)
+    assert cold.seconds > warm.seconds == 0
+    assert len(compilations) == 3
+
+
 def test_without_any_folder_each_process_compiles(fresh: Fresh, compilations: list[str], blocked: Path) -> None:
     assert decodes(fresh(blocked))
     assert decodes(fresh(blocked))
@@ -118,10 +147,7 @@ def test_what_is_larger_than_code_is_not_read(fresh: Fresh, compilations: list[s
 
 
 def test_a_user_without_a_home_has_one_place_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_home(name: str) -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.setattr("platformdirs.user_cache_path", no_home)
+    monkeypatch.setattr(native, "cache_home", lambda: None)
     assert list(native._folders()) == [native.HERE / "__pycache__"]
 
 
@@ -155,7 +181,7 @@ def test_a_warm_process_does_not_import_numba(tmp_path: Path) -> None:
         "import sys; from schemegen.kernels.cpu import warm_up; warm_up('BF16', 4, 32);"
         "print(*{'numba', 'torch', 'llvmlite'} & set(sys.modules))"
     )
-    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": str(native.HERE.parents[1])}
+    environment = {**os.environ, "SCHEMEGEN_CACHE": str(tmp_path), "PYTHONPATH": str(native.HERE.parents[1])}
     for _ in range(2):
         run = subprocess.run(
             [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
@@ -163,9 +189,26 @@ def test_a_warm_process_does_not_import_numba(tmp_path: Path) -> None:
     assert run.stdout.split() == ["llvmlite"]
 
 
-def test_the_cache_is_beside_the_package_or_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    if sys.platform == "linux":
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-        assert list(native._folders()) == [native.HERE / "__pycache__", tmp_path / "schemegen" / "kernels"]
-    monkeypatch.setattr("platformdirs.user_cache_path", lambda _: Path("~/.cache/schemegen"))
-    assert list(native._folders()) == [native.HERE / "__pycache__"]
+def test_the_cache_is_beside_the_package_and_the_users_by_what_the_code_depends_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SCHEMEGEN_CACHE", str(tmp_path))
+    monkeypatch.setattr(native, "_fingerprint", lambda: bytes(range(32)))
+    assert list(native._folders()) == [native.HERE / "__pycache__", tmp_path / "kernels" / "0001020304050607"]
+
+
+def test_a_new_environment_finds_what_another_compiled(tmp_path: Path) -> None:
+    """A copy of the package, as a second virtual environment has, compiles nothing."""
+    script = (
+        "import sys; from schemegen.kernels.cpu import warm_up; warm_up('F32', 8, 32); print('numba' in sys.modules)"
+    )
+    root, said = native.HERE.parents[1], []
+    for name in ("one", "two"):
+        package = tmp_path / name / "schemegen"
+        shutil.copytree(root / "schemegen", package, ignore=shutil.ignore_patterns("__pycache__"))
+        environment = {**os.environ, "SCHEMEGEN_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(package.parent)}
+        run = subprocess.run(
+            [sys.executable, "-c", script], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        said.append(run.stdout.strip())
+    assert said == ["True", "False"]

@@ -142,7 +142,7 @@ def test_a_name_with_signs_of_a_pattern_matches_itself() -> None:
         ("model.language_model.layers.2.mlp.expert.gate_up_proj", EXPERTS),
         ("LM_head.weight", "lm_head.weight"),
         ("*.expertz.*", MTP + "mlp.experts.down_proj"),
-        ("model.language_model.layers.{0-3}.mlp.gate.weight", TRUNK + "0.mlp.gate.weight"),
+        ("model.language_model.layers.{7-9}.mlp.gate.weight", TRUNK + "0.mlp.gate.weight"),
     ],
 )
 def test_no_match_tells_the_nearest_names_and_the_star(glob: str, near: str) -> None:
@@ -150,6 +150,69 @@ def test_no_match_tells_the_nearest_names_and_the_star(glob: str, near: str) -> 
         explain(plan(), glob)
     assert near in str(refused.value)
     assert "* stands for anything" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("glob", "count"),
+    [
+        (TRUNK + "{1-2}.mlp.experts.down_proj", 2),
+        (TRUNK + "{0,2-3}.mlp.experts.{down,gate_up}_proj", 6),
+        ("….experts.{0-7}.{gate,up}_proj.weight_packed", 5),
+        ("*.linear_attn.in_proj_{a,b}.weight", 6),
+        (TRUNK + "{00-1}.mlp.gate.weight", 2),
+        (TRUNK + "[{1,2}].mlp.gate.weight", 2),
+    ],
+)
+def test_braces_stand_for_numbers_and_words(glob: str, count: int) -> None:
+    assert len(explain(plan(), glob)) == count
+
+
+def test_what_is_printed_is_taken_back() -> None:
+    from schemegen.cli import explained
+
+    for block in explained.blocks(explain(plan(), "*")):
+        assert [told.tensor for told in explain(plan(), block.pattern)] == sorted(
+            block.tensors, key=plan().tensors.index
+        )
+
+
+RANGES = ["{0-999999}", "{5-1}", "{0-99}{0-99}.x", "{-}", "{,}", "{{0-1}}", "{a,b", "\0{0-1}\0"]
+
+
+@pytest.mark.parametrize("glob", RANGES)
+def test_odd_braces_are_no_fault(glob: str) -> None:
+    with pytest.raises(schemegen.UnknownNameError):
+        explain(plan(), glob)
+
+
+@pytest.mark.parametrize(
+    ("rule", "name", "reason"),
+    [
+        (
+            {"role": "attention", "layers": "0-3", "use": "default"},
+            "model.visual.blocks.0.attn.qkv.weight",
+            "no rule reaches it: odd[0] names attention of part text, in which its layers count",
+        ),
+        (
+            {"role": "attention", "part": "text", "use": "default"},
+            "model.visual.blocks.0.attn.qkv.weight",
+            "no rule reaches it: odd[0] names attention of part text",
+        ),
+        (
+            {"role": ["lm_head", "attention"], "layers": "0-3", "use": "default"},
+            "lm_head.weight",
+            "no rule reaches it: odd[0] names lm_head, but not with this layer",
+        ),
+        (
+            {"role": "attention", "projection": ["q", "k"], "name": "re:.*q_proj", "use": "default"},
+            "mtp.layers.0.self_attn.k_proj.weight",
+            "no rule reaches it: odd[0] names attention, but not with this projection and name",
+        ),
+    ],
+)
+def test_a_rule_that_names_the_role_and_does_not_reach_it(rule: dict[str, object], name: str, reason: str) -> None:
+    rules = [*plan().rules, replace(plan().rules[0], label="odd[0]", rule=Rule.model_validate(rule))]
+    assert one(replace(plan(), rules=tuple(rules)), name).reason == reason
 
 
 @pytest.mark.parametrize("glob", ["\x1b[2J\n" * 50, "[" * 100, "*" * 10_000, "(((", "\ud800"])

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from schemegen.architectures.base import Role, TensorRule
 from schemegen.architectures.qwen3_5_moe import QWEN3_5_MOE
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.errors import PlanError
-from schemegen.planner import Plan, make_plan, resolve_rules
+from schemegen.planner import Plan, ResolvedRule, make_plan, resolve_rules
 from schemegen.policy import Policy
+from schemegen.rule import Rule
 from schemegen.scheme import Scheme
 
 HeadersOnly = Callable[..., Checkpoint]
@@ -162,3 +164,65 @@ def test_a_model_without_experts_needs_none(headers_only: HeadersOnly, toy: Tens
     plan = make_plan(headers_only(dense), ARCHITECTURE, scheme, resolve_rules(scheme, lambda name: pytest.fail(name)))
     assert {tensor.format for tensor in plan.tensors} == {None, "int8"}
     assert "rule mine[0] matches no tensor of this model" in plan.notes
+
+
+def test_of_a_finished_output_it_is_not_asked_what_its_rules_reach(headers_only: HeadersOnly, toy: Tensors) -> None:
+    fields = {"schema_version": 1, "name": "mine", "summary": "s", "formats": {"int4": INT4, "int8": INT8}}
+    scheme = Scheme.model_validate({**fields, "policy": [KEPT_EXPERTS, REST]})
+    rules = [
+        *resolve_rules(scheme, lambda name: pytest.fail(name)),
+        ResolvedRule("old[0]", Rule.model_validate(EXPERTS), "int4", "old"),
+    ]
+    with pytest.raises(PlanError, match="leaves all routed experts as shipped"):
+        make_plan(headers_only(toy), ARCHITECTURE, scheme, rules)
+    assert make_plan(headers_only(toy), ARCHITECTURE, scheme, rules, again=True).formats_used.keys() == {"int8"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "note"),
+    [
+        (
+            {"role": "routed_expert", "projection": "dwn", "use": "keep"},
+            "rule mine[0] matches no tensor of this model: "
+            "there the projections are down, gate, up; did you mean down?",
+        ),
+        (
+            {"role": "routed_expert", "projection": ["w1", "w2"], "use": "int8"},
+            "rule mine[0] matches no tensor of this model: there the projections are down, gate, up",
+        ),
+        (
+            {"role": "routed_expert", "projection": ["gate", "down"], "use": "int8"},
+            "rule mine[0] does not name up: 2 tensors that hold gate and up in one are left to the rules after it",
+        ),
+    ],
+)
+def test_projections_that_are_not_there_or_in_part(planned: MakePlan, rule: dict[str, Any], note: str) -> None:
+    notes = planned(rule, EXPERTS, REST).notes
+    assert note in notes
+
+
+FUSED = "model.language_model.layers.0.self_attn.qkv_proj.weight"
+
+
+@pytest.mark.parametrize(
+    ("projections", "use", "format", "note"),
+    [
+        (["q", "k", "v", "o"], "int8", "int8", None),
+        (["q", "o"], "int8", None, "rule mine[0] does not name k and v: 1 tensor that holds q, k and v in one is left"),
+        (["qkv"], "int8", "int8", None),
+        ("v", "keep", None, None),
+    ],
+)
+def test_a_matrix_fused_in_the_file_is_taken_whole(
+    headers_only: HeadersOnly, toy: Tensors, projections: Any, use: str, format: str | None, note: str | None
+) -> None:
+    pattern = r"model\.language_model\.layers\.(?P<layer>\d+)\.self_attn\.(?P<projection>qkv)_proj\.weight"
+    known = replace(ARCHITECTURE, rules=(TensorRule(pattern, Role.ATTENTION), *ARCHITECTURE.rules))
+    fields = {"schema_version": 1, "name": "mine", "summary": "s", "formats": {"int4": INT4, "int8": INT8}}
+    rule = {"role": "attention", "projection": projections, "use": use}
+    scheme = Scheme.model_validate({**fields, "policy": [rule, EXPERTS]})
+    tensors = {**toy, FUSED: ("BF16", (192, 64), "b.safetensors")}
+    plan = make_plan(headers_only(tensors), known, scheme, resolve_rules(scheme, lambda name: pytest.fail(name)))
+    assert [tensor.format for tensor in plan.tensors if tensor.name == FUSED] == [format]
+    told = [found for found in plan.notes if "does not name" in found]
+    assert told == [] if note is None else told[0].startswith(note)

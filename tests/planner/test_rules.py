@@ -119,3 +119,40 @@ def test_two_policies_of_one_name_are_refused() -> None:
     with pytest.raises(PlanError, match="two policies of this run are called mlp and have other rules; rename one"):
         resolve_rules(scheme("two"), KNOWN.__getitem__, [KNOWN["mlp"], other])
     assert resolve_rules(scheme("two"), KNOWN.__getitem__, [KNOWN["mlp"], KNOWN["mlp"]])
+
+
+def test_a_policy_that_no_file_brings_may_not_shadow_itself() -> None:
+    odd = policy("odd", {"use": "keep", "part": "mtp"}, {"role": "mlp", "part": "mtp", "use": "int8"})
+    told = "policy odd: rules.1: never decides: rules.0 takes all that it selects; move it up or take it out"
+    for entries, front in ((["two"], [odd]), (["odd", "two"], [])):
+        with pytest.raises(PlanError) as caught:
+            resolve_rules(scheme(*entries), {**KNOWN, "odd": odd}.__getitem__, front)
+        assert str(caught.value) == told
+
+
+def test_what_brings_a_rule_is_known_by_name_and_again_from_json() -> None:
+    resolved = resolve_rules(scheme("two", {"role": "indexer", "use": "int8"}), KNOWN.__getitem__, [KNOWN["mlp"]])
+    assert [(rule.source, rule.label) for rule in resolved] == [
+        ("mlp", "mlp[0]"),
+        ("two", "two[0]"),
+        ("two", "two[1]"),
+        ("mine", "mine[1]"),
+    ]
+    assert [ResolvedRule.from_dict(rule.to_dict()) for rule in resolved] == [*resolved]
+    assert {key for rule in resolved for key in rule.to_dict()} == {"label", "format", "rule"}
+
+
+def test_a_policy_that_has_the_schemes_name_is_refused() -> None:
+    found, known = scheme({"role": "router", "use": "keep"}, "mine"), {"mine": policy("mine", {"use": "int8"})}
+    told = "the scheme and a policy of this run are called mine and have other rules; rename one of them"
+    with pytest.raises(PlanError, match=f"^{told}$"):
+        resolve_rules(found, known.__getitem__)
+
+
+def test_layers_that_run_backwards_are_refused_in_objects_too() -> None:
+    backwards = {"role": "mlp", "layers": "5-3", "use": "int8"}
+    with pytest.raises(PlanError, match=r"^scheme mine: policy\.1: layers 5-3 run backwards and name none; write"):
+        resolve_rules(scheme("attention-only", backwards), KNOWN.__getitem__)
+    odd = policy("odd", backwards)
+    with pytest.raises(PlanError, match=r"^policy odd: rules\.0: layers 5-3 run backwards"):
+        resolve_rules(scheme("two"), KNOWN.__getitem__, [odd])

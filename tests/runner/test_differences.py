@@ -21,6 +21,31 @@ from schemegen.runner.differences import differences, from_headers
         ),
         ({"files": {"a": "1"}}, {"files": {"a": "1", "b": "2"}}, ["  files.b: there null, now 2"]),
         ({"rules": []}, {"rules": [1]}, ["  rules: there [], now [1]"]),
+        (
+            {"rules": [{"label": "experts-only[0]", "format": "int4", "rule": {"use": "default"}}]},
+            {
+                "rules": [
+                    {"label": "keep-mtp[0]", "format": None, "rule": {"use": "keep"}},
+                    {"label": "experts-only[0]", "format": "int4", "rule": {"use": "default"}},
+                ]
+            },
+            ["  rules: made with experts-only[0]; now keep-mtp[0], experts-only[0]"],
+        ),
+        (
+            {"rules": [{"label": "mine[0]", "format": "int4"}]},
+            {"rules": [{"label": "other[0]", "format": "int4"}]},
+            ["  rules: made with mine[0]; now other[0]"],
+        ),
+        (
+            {"rules": [{"label": "mine[0]", "format": "int4"}]},
+            {"rules": [{"label": "mine[0]", "format": "int8"}]},
+            ["  rules.mine[0].format: there int4, now int8"],
+        ),
+        (
+            {"source": []},
+            {"source": [{"name": f"s{number}"} for number in range(14)]},
+            [f"  source: made with none; now {', '.join(f's{number}' for number in range(12))} and 2 more"],
+        ),
         ({}, {"new": "v" * 100}, [f"  new: there null, now {'v' * 57}..."]),
     ],
 )

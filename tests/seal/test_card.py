@@ -207,7 +207,7 @@ def test_it_says_how_to_make_the_output_again(make_card: Callable[..., str]) -> 
     text = make_card(options=("--policy", "house.yaml"))
     assert "\nschemegen apply kimi-k2-int4 qwen3.6-moe --policy house.yaml\n" in text
     assert ".\nPut before its rules: policy `house.yaml`.\nReference: " in text
-    assert "house.yaml is not part of schemegen" in text
+    assert "house.yaml is not part of schemegen; the `rules` in `schemegen.json` are in force with its.\n" in text
     assert "is not part of schemegen" not in make_card()
 
 
@@ -269,3 +269,16 @@ def test_a_base_models_license_cannot_write_the_card(make_card: Callable[..., st
     without_link = structure(licensed("x", ""))
     for link in ("https://x.y/)<b>", "https://x.y/) y", "javascript:e", HOSTILE):
         assert structure(licensed(HOSTILE, link)) == without_link
+
+
+def test_a_lone_scheme_is_to_be_saved_and_a_plugin_to_be_installed(make_card: Callable[..., str]) -> None:
+    command = ["schemegen", "apply", "t1-mix.yaml", "qwen3.6-moe"]
+    plugins = {"architecture": "acme 1.0", "policy keep-x": "other 2", "scheme": "acme 1.0"}
+    text = make_card(told={"command": command, "plugins": plugins})
+    assert "\nNeeds the plugins acme 1.0 (architecture, scheme), other 2 (policy keep-x).\n" in text
+    assert (
+        "\n`t1-mix.yaml` is not part of schemegen: save the `scheme` that `schemegen.json` holds under that name"
+        in text
+    )
+    assert "Needs the plugin acme 1.0 (scheme).\n" in make_card(told={"plugins": {"scheme": "acme 1.0"}})
+    assert "Needs the plugin" not in make_card()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,14 @@ from schemegen.catalog import load_catalog
 from schemegen.starts import Start, plugin_start, scheme_start, write_start
 
 ROOT = Path(__file__).parents[2]
+#: Runs the tests of the folder it is in, then says who brings the scheme.
+TESTED = """
+import sys, pytest
+from schemegen.catalog import load_catalog
+if code := pytest.main(["-p", "no:cacheprovider"]):
+    sys.exit(code)
+print(load_catalog().schemes.origin("acme-int4"))
+"""
 
 
 def run(*arguments: str | Path, cwd: Path, **environment: str) -> str:
@@ -42,25 +51,27 @@ def test_a_scheme_is_eight_lines_and_its_plugin_ten() -> None:
     assert len(lines(Start("", {"x": scheme.files["acme-int4.yaml"]}, ()), "x")) <= 8
 
 
-def test_the_tests_of_a_plugin_pass_where_it_is_installed(tmp_path: Path) -> None:
-    pytest.importorskip("hatchling")
+def test_the_tests_of_a_plugin_pass_where_it_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = pytest.importorskip("hatchling.build")
     folder = write_start(plugin_start("acme", load_catalog()), tmp_path / "schemegen-acme")
-    site = tmp_path / "site"
-    quiet = ("--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--no-index")
-    run("-m", "pip", "install", *quiet, "--target", site, folder, cwd=tmp_path)
-    paths = os.pathsep.join([str(site), str(ROOT)])
-    assert "1 passed" in run("-m", "pytest", "-p", "no:cacheprovider", cwd=folder, PYTHONPATH=paths)
-    listed = run("-m", "schemegen", "list", cwd=tmp_path, PYTHONPATH=paths, SCHEMEGEN_STRICT="1")
-    assert "schemegen-acme 0.1.0" in next(line for line in listed.splitlines() if line.startswith("acme-int4 "))
+    monkeypatch.chdir(folder)
+    with zipfile.ZipFile(tmp_path / backend.build_wheel(str(tmp_path))) as wheel:
+        wheel.extractall(tmp_path / "site")
+    assert (tmp_path / "site" / "schemegen_acme" / "py.typed").is_file()
+    paths = os.pathsep.join([str(tmp_path / "site"), str(ROOT)])
+    said = run("-c", TESTED, cwd=folder, PYTHONPATH=paths, SCHEMEGEN_STRICT="1")
+    assert "2 passed" in said
+    assert said.splitlines()[-1] == "schemegen-acme 0.1.0"
 
 
 def test_the_test_of_a_scheme_passes_where_it_lies(tmp_path: Path) -> None:
     folder = write_start(scheme_start("acme-int4", load_catalog()), tmp_path / "acme-int4")
-    assert "1 passed" in run("-m", "pytest", "-p", "no:cacheprovider", cwd=folder, PYTHONPATH=str(ROOT))
-    case = folder / "cases" / "acme-int4.yaml"
-    case.write_text(case.read_text().replace("gate_up_proj: [routed_expert, int4]", "gate_up_proj: [router, int4]"))
-    with pytest.raises(AssertionError, match=r"is \[routed_expert, int4\], the case says \[router, int4\]"):
+    case = (folder / "cases" / "acme-int4.yaml").read_text()
+    wrong = case.replace("gate_up_proj: [routed_expert, int4]", "gate_up_proj: [router, int4]")
+    (folder / "cases" / "wrong.yaml").write_text(wrong)
+    with pytest.raises(AssertionError, match=r"is \[routed_expert, int4\], the case says \[router, int4\]") as caught:
         run("-m", "pytest", "-p", "no:cacheprovider", cwd=folder, PYTHONPATH=str(ROOT))
+    assert "1 failed, 1 passed" in str(caught.value)
 
 
 def test_a_plugin_asks_for_this_minor_release() -> None:
@@ -69,3 +80,9 @@ def test_a_plugin_asks_for_this_minor_release() -> None:
     major, minor = version("schemegen").split(".")[:2]
     asked = f'dependencies = ["schemegen>={major}.{minor},<{major}.{int(minor) + 1}"]'
     assert asked in plugin_start("acme", load_catalog()).files["pyproject.toml"]
+
+
+def test_no_line_of_a_readme_is_too_long_whatever_the_name() -> None:
+    for name in ("acme", "a" * 40):
+        readme = plugin_start(name, load_catalog()).files["README.md"]
+        assert max(len(line) for line in readme.splitlines()) <= 120

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from schemegen import load_scheme, load_schemes
 from schemegen.catalog import Catalog, load_catalog
 from schemegen.errors import UnsupportedError
 from schemegen.plugins import Plugin
-from schemegen.starts import plugin_start, scheme_start
+from schemegen.starts import plugin_start, scheme_start, write_start
+from schemegen.testing import cases, check_case
 
 
 @pytest.fixture(scope="module")
@@ -62,3 +65,18 @@ def test_a_plugin_that_is_there_keeps_its_name(catalog: Catalog) -> None:
     guest = Plugin("acme", "acme-schemes", "1.2")
     with pytest.raises(UnsupportedError, match=r"plugin 'acme' is taken by acme-schemes 1\.2; choose another name"):
         plugin_start("acme", replace(catalog, plugins=(*catalog.plugins, guest)))
+
+
+@pytest.mark.parametrize("name", ["null", "on", "yes", "123", "1.5", "1_0", "0x1f", "2001-01-01", "1e5", "acme"])
+def test_names_that_yaml_would_take_for_something_else_are_text(catalog: Catalog, name: str, tmp_path: Path) -> None:
+    folder = write_start(scheme_start(name, catalog), tmp_path / "new")
+    assert load_scheme(folder / f"{name}.yaml").name == name
+    for case in cases(folder / "cases"):
+        check_case(case)
+
+
+def test_names_of_plugins_that_are_numbers_are_text_too(catalog: Catalog, tmp_path: Path) -> None:
+    folder = write_start(plugin_start("123", catalog), tmp_path / "new")
+    (scheme,) = load_schemes(folder / "src" / "schemegen_123" / "schemes")
+    (case,) = cases(folder / "tests" / "cases")
+    check_case(case, scheme)

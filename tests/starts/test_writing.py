@@ -38,6 +38,15 @@ def test_what_is_there_stays(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "folder", "link"]
 
 
+def test_a_folder_that_nobody_may_write_into_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def mkdtemp(**_: object) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("schemegen.starts.writing.tempfile.mkdtemp", mkdtemp)
+    with pytest.raises(OutputError, match=r"cannot write .*/new: Permission denied; choose another folder with -o"):
+        write_start(START, tmp_path / "new")
+
+
 def test_nothing_is_left_of_one_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written = []
 
@@ -47,7 +56,7 @@ def test_nothing_is_left_of_one_that_fails(tmp_path: Path, monkeypatch: pytest.M
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_text", write_text)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OutputError, match=r"cannot write .*/new: No space left on device; choose another"):
         write_start(START, tmp_path / "new")
     assert len(written) == 2
     assert list(tmp_path.iterdir()) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from schemegen import SchemeFileError, UnknownNameError, VerificationError, load_scheme
+from schemegen import CheckpointError, SchemeFileError, UnknownNameError, VerificationError, load_scheme
 from schemegen.data import schemes_folder
 from schemegen.testing import cases, check_case
 
@@ -113,5 +113,15 @@ def test_cases_are_the_yaml_files_of_a_folder(tmp_path: Path) -> None:
     for name in ("b.yaml", "a.yaml", "readme.md"):
         (tmp_path / name).touch()
     assert [path.name for path in cases(tmp_path)] == ["a.yaml", "b.yaml"]
-    with pytest.raises(SchemeFileError, match=r"none: holds no case files; write one named \*\.yaml"):
+    with pytest.raises(SchemeFileError, match="none: cannot be read: no such folder"):
         cases(tmp_path / "none")
+
+
+def test_a_model_beside_the_case_is_a_folder_and_no_hub_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("case.yaml").write_text(
+        "scheme: w4a16-g32\narchitecture: qwen3_5_moe\nmodel: ./missing\nrest: keep\n"
+        "tensors: {lm_head.weight: [lm_head, keep]}\n"
+    )
+    with pytest.raises(CheckpointError, match=r"/missing"):
+        check_case("case.yaml")

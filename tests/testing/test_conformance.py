@@ -12,7 +12,16 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from schemegen import Backend, Buffers, Format, NonFiniteWeight, VerificationError, WeightBackend, Weights
+from schemegen import (
+    Backend,
+    Buffers,
+    Format,
+    NonFiniteWeight,
+    UnsupportedError,
+    VerificationError,
+    WeightBackend,
+    Weights,
+)
 from schemegen.backends.base import Job
 from schemegen.backends.native_rtn import NativeRtn
 from schemegen.planner import Chunk
@@ -212,10 +221,41 @@ class WritesIntoTheSource(Good):
             shard.write(b"\0")
 
 
+class LeavesAFile(Good):
+    def prepare(self, job: Job) -> None:
+        (job.checkpoint.path("model.safetensors").parent / "cache.bin").touch()
+
+
+class RaisesOurOwn(Good):
+    def refuses(self, format: Format) -> str | None:
+        if format == FORMAT:
+            return None
+        raise UnsupportedError("takes one format alone")
+
+
+class NegativeScales(Good):
+    """The same weights from scales and codes that are both turned round."""
+
+    def scales(self, weights: Weights, wanted: Any) -> Any:
+        return super().scales(weights, wanted) | np.array(1, weights.bits.dtype) << (weights.bits.itemsize * 8 - 1)
+
+    def quantize(self, weights: Weights, format: Format, out: Buffers) -> None:
+        values = self.values(weights)
+        self.check(weights)
+        scales = self.scales(weights, np.abs(values).max(-1, keepdims=True) / np.float32(127.5))
+        self.store(out, self.rounded(weights.values_of(weights.bits_of(values / weights.values_of(scales)))), scales)
+
+
+class WrongBeyondTheFirstThousand(Good):
+    def store(self, out: Buffers, codes: Any, scales: Any) -> None:
+        codes[..., 1024:] = 0
+        super().store(out, codes, scales)
+
+
 class KnowsOneWidth(Good):
     def check(self, weights: Weights) -> None:
         super().check(weights)
-        if weights.bits.shape[-1] != 256:
+        if weights.bits.shape[-1] not in (256, 1280):
             raise IndexError("width")
 
 
@@ -268,7 +308,8 @@ FAULTS: dict[Callable[[], Any], str] = {
     NoLook: "whole run: takes a NaN in model.*; raise NonFiniteWeight or CheckpointError",
     TellsTheLast: "tells another place of a weight that is no number",
     TellsNowhere: r"fails over a weight that is NaN: .*NonFiniteWeight\(0\), where the weight is finite",
-    RoundsDown: "weight is not the code that the source's weight rounds to under the stored scale",
+    RoundsDown: r"weight is not the code that the source's weight rounds to under the stored scale .*at \[0, 2\]: "
+    r"stored -?\d+, expected -?\d+ \(weight .*, scale .*; their quotient is rounded to BF16 before",
     ReversesScales: "weight is not the code",
     WideScales: r"its scales lose too much of ordinary weights \(.* times the squared error of plain rounding",
     ZeroScales: "it wrote a scale of tensor .* that is NaN, infinite or zero",
@@ -282,7 +323,11 @@ FAULTS: dict[Callable[[], Any], str] = {
     BadName: "'Of A Test' cannot name a backend; use lower-case letters",
     OddDevices: "devices is .*tpu.*cpu or cuda",
     NotInstalled: "versions names no-such-distribution, which is not installed",
-    WritesIntoTheSource: "the source's shards are not what they were",
+    WritesIntoTheSource: "the source's files are not what they were",
+    LeavesAFile: "the source's files are not what they were",
+    RaisesOurOwn: "INT4 g32: .*takes one format alone",
+    NegativeScales: "stores weight_scales below zero, as observer signed_mse alone does",
+    WrongBeyondTheFirstThousand: r"weight is not the code .*shape \[1, 1280\], at \[0, 102\d\]: stored 0, expected",
     KnowsOneWidth: "whole run: quantize_chunk raised IndexError: width",
     RemembersRuns: "has other bytes after an interrupted run was resumed",
     dict: "a backend must be a Backend, not dict",

@@ -10,8 +10,10 @@ import pytest
 import schemegen
 from schemegen import PluginError, UnsupportedError
 from schemegen.backends.native_rtn import NativeRtn
+from schemegen.formats.words import in_short
 from schemegen.manifest import read_manifest
 from schemegen.scheme import Format
+from schemegen.testing import check_backend
 from schemegen.testing.run_checks import Stop
 
 
@@ -69,3 +71,16 @@ def test_a_run_is_stopped_after_a_third_of_what_is_quantized() -> None:
     stop.advance(10)
     with pytest.raises(KeyboardInterrupt):
         stop.advance(1)
+
+
+def test_a_persons_own_interruption_of_the_checks_ends_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Narrow(Own):
+        def refuses(self, format: Format) -> str | None:
+            return super().refuses(format) if in_short(format) == "INT4 g32" else "is not asked for"
+
+    def advance(self: Stop, nbytes: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Stop, "advance", advance)
+    with pytest.raises(KeyboardInterrupt):
+        check_backend(Narrow)

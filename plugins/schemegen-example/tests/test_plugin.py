@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-
-from schemegen.catalog import load_catalog
+from schemegen.testing import check_plugin
 
 
-def test_every_name_comes_from_this_distribution() -> None:
-    catalog = load_catalog()
-    assert catalog.failures == ()
-    origin = f"schemegen-example {version('schemegen-example')}"
-    assert catalog.schemes.origin("example-w8a8") == origin
-    assert catalog.policies.origin("example-keep-outer-experts") == origin
-    assert catalog.backends.origin("example-int8") == origin
+def test_it_is_found_and_brings_its_names() -> None:
+    check_plugin(
+        "example",
+        schemes=["example-w8a8"],
+        policies=["example-keep-outer-experts"],
+        backends=["example-int8"],
+    )

@@ -6,17 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+from schemegen_llmcompressor import LlmCompressorRtn
+
 import schemegen
-from schemegen.catalog import load_catalog
+from schemegen.testing import check_plugin
 
 
 def test_the_entry_point_registers_the_backend(sample: Path) -> None:
-    catalog = load_catalog()
-    assert catalog.failures == ()
-    assert catalog.backends.origin("llmcompressor-rtn").startswith("schemegen-llmcompressor ")
-    backend = catalog.backend("llmcompressor-rtn")
-    plan = schemegen.plan("kimi-k2-int4", sample)
-    assert set(backend.versions(plan)) == {"llmcompressor", "compressed-tensors", "torch"}
+    check_plugin("llmcompressor", backends=["llmcompressor-rtn"])
+    backend, plan = LlmCompressorRtn(), schemegen.plan("kimi-k2-int4", sample)
+    assert set(backend.versions) == {"llmcompressor", "compressed-tensors", "torch"}
     assert backend.same_bits_as(plan) == "llm-compressor"
 
 

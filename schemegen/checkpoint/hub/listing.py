@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from schemegen.checkpoint.home import cache_home
 from schemegen.checkpoint.hub_cache import is_digest
 from schemegen.checkpoint.index import is_plain
 from schemegen.checkpoint.tree import travels
+from schemegen.data import cache_home
 from schemegen.errors import CheckpointError, shortened
 
 MAX_FILES: Final = 100_000

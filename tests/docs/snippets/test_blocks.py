@@ -23,6 +23,19 @@ Not a name: `x` here.
         return 1
     ```
 
+And what is in `theirs.yaml`:
+
+```yaml
+name: theirs
+```
+
+A longer text. Now write this as
+`a/other.yaml`:
+
+```yaml
+name: other
+```
+
 Run `it`:
 ```sh
 one
@@ -34,7 +47,9 @@ def test_blocks_have_language_text_line_and_file() -> None:
     assert list(blocks_of(PAGE)) == [
         Block("yaml", "name: mine\n", 6, "a/mine.yaml"),
         Block("python", "def f():\n    return 1\n", 13, None),
-        Block("sh", "one\n", 19, None),
+        Block("yaml", "name: theirs\n", 20, None),
+        Block("yaml", "name: other\n", 27, "a/other.yaml"),
+        Block("sh", "one\n", 32, None),
     ]
 
 

@@ -13,6 +13,7 @@ from docs.snippets.comparing import difference
         ("a\nb", "a\nb\n"),
         ("size  18.2 MB\ntime  0.90 s, 20.3 MB/s", "size 18.2 MB\ntime 12 s, 1.1 GB/s"),
         ("quantize 18.2 MB\nquantize  18.2 of 18.2 MB  100 %  676 MB/s  0.03 s\ndone", "quantize 18.2 MB\ndone"),
+        ("written  out", "compiling kernels for INT4 g32, once on this machine\nwritten  out"),
         ("wrote /tmp/x/out\nschemegen 0.3.0", "wrote /var/folders/y/out\nschemegen 0.4.0.dev1"),
         ("a\n...\nd", "a\nb\nc\nd"),
         ("a\n...\nd", "a\nd"),

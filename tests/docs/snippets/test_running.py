@@ -32,8 +32,8 @@ def run(tmp_path: Path, text: str) -> int:
     [
         "```sh\nmkdir a\ncd a\n```\n\n```console\n$ basename $PWD\na\n```\n",
         "```sh\nexport WORD='two words'\n```\n```console\n$ echo $WORD\ntwo words\n```\n",
-        "`a/b.txt`:\n\n```text\nhello\n```\n\n```console\n$ cat a/b.txt\nhello\n```\n",
-        f"`mine.yaml`:\n```yaml\n{SCHEME}```\n```sh\nschemegen show mine.yaml\n```\n",
+        "Write this as `a/b.txt`:\n\n```text\nhello\n```\n\n```console\n$ cat a/b.txt\nhello\n```\n",
+        f"Write this as `mine.yaml`:\n```yaml\n{SCHEME}```\n```sh\nschemegen show mine.yaml\n```\n",
         "```python\nx = 1\n```\n```python\nassert x == 1\n```\n",
         "```console\n$ echo error: no; exit 1\nerror: no\n```\n",
         "```sh\nschemegen apply kimi-k2-int4 Qwen/Qwen3.6-35B-A3B --device cuda:0\n```\n",
@@ -51,7 +51,7 @@ def test_these_run(tmp_path: Path, text: str) -> None:
         ("```console\n$ echo a\nb\n```\n", "page.md:2: echo a\n--- the page says"),
         ("```console\n$ true\nerror: it fails\n```\n", "page.md:2: true\nended with 0"),
         ("```python\n1 / 0\n```\n", "ZeroDivisionError"),
-        ("`a.py`:\n```python\n1 +\n```\n", "page.md:3: invalid syntax"),
+        ("Write this as `a.py`:\n```python\n1 +\n```\n", "page.md:3: invalid syntax"),
         ("```toml\na =\n```\n", "page.md:2: Invalid value"),
         ("```json\n{,}\n```\n", "page.md:2: Expecting property name"),
         ("```yaml\na: [\n```\n", "page.md:2: while parsing"),
@@ -60,7 +60,7 @@ def test_these_run(tmp_path: Path, text: str) -> None:
         ("```yaml\nrules: []\n```\n", "schema_version: field required"),
         ("```sh\nschemegen apply kimi-k2-int4 Qwen/Qwen3.6-35B-A3B --devices 1\n```\n", "No such option"),
         ("```sh\nmake tset\n```\n", "no target tset in the Makefile"),
-        ("`../out.txt`:\n```text\nx\n```\n", "lies outside the page's folder"),
+        ("Write this as `../out.txt`:\n```text\nx\n```\n", "lies outside the page's folder"),
     ],
 )
 def test_these_fail_with_the_line(tmp_path: Path, text: str, fault: str) -> None:
@@ -69,7 +69,7 @@ def test_these_fail_with_the_line(tmp_path: Path, text: str, fault: str) -> None
 
 
 PLUGIN = """\
-`acme/pyproject.toml`:
+Write this as `acme/pyproject.toml`:
 
 ```toml
 [build-system]
@@ -84,7 +84,7 @@ version = "1.0"
 acme = "acme"
 ```
 
-`acme/acme.py`:
+Write this as `acme/acme.py`:
 
 ```python
 from schemegen import hookimpl
@@ -96,7 +96,7 @@ def schemegen_register_schemes():
 ```
 
 ```sh
-pip install -e ./acme
+pip install -e './acme[test]'
 ```
 
 ```console
@@ -120,6 +120,7 @@ def test_a_page_may_install_its_own_plugin_and_sees_no_other(tmp_path: Path) -> 
         "schemegen apply mine.yaml sample:qwen3.6-moe -o out --device cpu",
         "pip install ./acme",
         "pip install -e ./acme",
+        "pip install -e './acme[test]'",
         "python -m pip install ./acme",
         "python quantize.py",
         "pytest acme",

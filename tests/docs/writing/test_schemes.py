@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.checkpoints import FULL, FULL_BYTES, FULL_TENSORS
 from bench.schemes import TOLERANCE, headers_of, reckoned
-from docs.writing.schemes import full_plans, readme
+from docs.writing.schemes import FIRST, full_plans, readme, table
 
 
 def test_the_layout_is_the_published_models() -> None:
@@ -18,6 +18,10 @@ def test_sizes_are_those_that_were_reckoned_apart() -> None:
 
 
 def test_the_table_has_a_row_a_scheme() -> None:
-    rows = list(readme())[2:]
+    rows = list(table(full_plans()))[2:]
     assert [row.split("`")[1] for row in rows] == [plan.scheme.name for plan in full_plans()]
     assert all(row.count("|") == 7 for row in rows)
+
+
+def test_the_readme_has_those_to_begin_with() -> None:
+    assert [row.split("`")[1] for row in list(readme())[2:]] == list(FIRST)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pytest
@@ -12,6 +13,10 @@ import pytest
 from docs.writing.signatures import attributes, members, signature
 
 MOST = 3
+FUSED: dict[str, tuple[str, ...]] = {"qkv": ("q", "k", "v")}
+
+
+def _nothing() -> None: ...
 
 
 def short(a: int, /, b: str = "x", *rest: str, c: "bool" = False, **more: Any) -> str | None:  # noqa: UP037
@@ -34,11 +39,19 @@ class Thing:
     name: str
     parts: tuple[str, ...] = field(default=())
     more: dict[str, int] = field(default_factory=dict)
+    most: int = MOST
+    fused: dict[str, tuple[str, ...]] = field(default_factory=lambda: FUSED)
+    act: Callable[[], None] = _nothing
     _own: int = 0
 
     @property
     def size(self) -> int:
         """How large."""
+        return 0
+
+    @cached_property
+    def weight(self) -> int:
+        """How heavy."""
         return 0
 
     def _hidden(self) -> None: ...
@@ -63,9 +76,15 @@ def test_signatures(function: Callable[..., Any], text: str) -> None:
 
 def test_members_and_attributes_are_the_public_ones() -> None:
     assert inspect.isclass(Thing)
-    assert list(members(Thing)) == [("@property\ndef size(self) -> int", "How large.")]
+    assert list(members(Thing)) == [
+        ("size", "@property\ndef size(self) -> int", "How large."),
+        ("weight", "@property\ndef weight(self) -> int", "How heavy."),
+    ]
     assert list(attributes(Thing)) == [
         ("name", "str", ""),
         ("parts", "tuple[str, ...]", "()"),
         ("more", "dict[str, int]", "dict()"),
+        ("most", "int", "3"),
+        ("fused", "dict[str, tuple[str, ...]]", '{"qkv": ("q", "k", "v")}'),
+        ("act", "Callable[[], None]", "…"),
     ]

@@ -13,7 +13,7 @@ from schemegen.backends.base import Backend, Buffers, Job
 from schemegen.catalog import Catalog, load_catalog
 from schemegen.checking import check, check_files
 from schemegen.data import schemes_folder
-from schemegen.errors import PluginError, SchemeFileError
+from schemegen.errors import PluginError, SchemeFileError, UnknownNameError
 from schemegen.planner import Chunk
 from schemegen.policy import Policy
 from schemegen.registry import Registry
@@ -181,7 +181,7 @@ def test_a_folder_stands_for_its_files(tmp_path: Path) -> None:
     assert "cannot be read: no such file" in str(empty.faults[0])
     (tmp_path / "none").mkdir()
     (empty,) = check_files([tmp_path / "none"])
-    assert "it is a folder, and a YAML file is wanted" in str(empty.faults[0])
+    assert str(empty.faults[0]) == f"{tmp_path / 'none'}: holds no YAML file; folders inside it are not searched"
     with pytest.raises(SchemeFileError, match="it is a folder, and a YAML file is wanted"):
         check(tmp_path)
 
@@ -192,6 +192,60 @@ def test_policies_among_the_files_are_known_by_name(tmp_path: Path) -> None:
     assert [one.faults for one in check_files([scheme, policy])] == [(), ()]
     with pytest.raises(SchemeFileError, match="unknown policy 'keep-heads'"):
         check(scheme)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (HEAD.replace("mine", "house") + "rules: [{role: routed_expertt, use: default}]\n", "a.yaml"),
+        (HEAD.replace("mine", "house") + "rules: 3\n", "a.yaml"),
+        ("rules: [\n", "house.yaml"),
+    ],
+)
+def test_a_policy_with_faults_is_no_fault_of_the_scheme_that_names_it(tmp_path: Path, text: str, name: str) -> None:
+    scheme = write(tmp_path, HEAD + FORMATS + "policy: house\n")
+    first, second = check_files([scheme, write(tmp_path, text, name)])
+    assert (first.faults, len(second.faults)) == ((), 1)
+
+
+def test_policies_that_labels_do_not_tell_apart(tmp_path: Path) -> None:
+    own = "policy: [{role: attention, use: int4}, keep-mtp]\n"
+    ((line, field, told),) = faults(tmp_path, HEAD.replace("mine", "keep-mtp") + FORMATS + own)
+    assert (line, field) == (6, "policy")
+    assert "called keep-mtp" in told
+
+
+def test_rules_of_a_named_policy_are_looked_at_too(tmp_path: Path) -> None:
+    policy = HEAD.replace("mine", "house") + "rules: [{role: norm, use: int4}, {role: mlp, use: int4}]\n"
+    write(tmp_path, policy, "house.yaml")
+    ((line, field, told),) = faults(tmp_path, HEAD + FORMATS + "policy: house.yaml\n")
+    assert (line, field) == (6, "policy")
+    assert told == "house.yaml[0]: engines build norm unquantized; use keep, or take the rule out"
+
+
+def test_the_faults_of_a_named_file_are_one_line(tmp_path: Path) -> None:
+    write(tmp_path, "rules: [{role: nobody, use: keep}]\n", "house.yaml")
+    ((_, _, told),) = faults(tmp_path, HEAD + FORMATS + "policy: house.yaml\n")
+    assert told == f"{tmp_path / 'house.yaml'}: schema_version: field required, and 3 more; schemegen check tells all"
+    ((_, _, told),) = faults(tmp_path, HEAD + FORMATS + "policy: mine.yaml\n")
+    assert told == f"{tmp_path / 'mine.yaml'}: is a scheme, and a policy is wanted"
+
+
+def test_what_only_a_package_lacks_is_a_remark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = "is not installed: pip install torch"
+    monkeypatch.setattr("schemegen.backends.native_rtn.torch_fault", lambda: told)
+    known = load_catalog()
+    backends: Registry[Backend] = Registry("backend", Backend)  # type: ignore[type-abstract]
+    backends.add(known.backends.get("native-rtn"), origin="schemegen")
+    catalog = Catalog(known.schemes, known.policies, known.architectures, backends, known.plugins, ())
+    monkeypatch.setattr("schemegen.checking.load_catalog", lambda: catalog)
+    path = write(tmp_path, HEAD + FORMATS.replace("num_bits: 4", "num_bits: 3") + POLICY)
+    (checked,) = check_files([path])
+    assert checked.faults == ()
+    (remark,) = checked.remarks
+    assert (remark.line, remark.field) == (5, "formats.int4")
+    assert remark.message.endswith(told)
+    assert isinstance(check(path), Scheme)
 
 
 def test_a_policy_file_that_a_scheme_names_lies_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,3 +334,15 @@ def test_a_methods_own_backends_are_asked(
     assert reasons.startswith("no backend takes it: ")
     assert "careful takes INT4 only" in reasons
     assert "'backend broken' of acme 1.0: refuses raised OSError: no disk" in reasons
+
+
+def test_a_name_that_lacks_its_suffix_is_told_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, HEAD + RULES, "zzzzzz.yaml")
+    path = write(tmp_path, HEAD + FORMATS + "policy: zzzzzz\n")
+    with pytest.raises(SchemeFileError, match=r"there is a file zzzzzz\.yaml: give it with its suffix"):
+        check(path)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UnknownNameError, match=r"there is a file zzzzzz\.yaml: give it with its suffix"):
+        load_catalog().scheme("zzzzzz")
+    with pytest.raises(UnknownNameError, match="schemegen list schemes shows the"):
+        load_catalog().scheme("q" * 5000)
