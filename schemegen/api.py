@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -224,4 +225,17 @@ def _replanned(manifest: Manifest, checkpoint: Checkpoint) -> tuple[Plan, Archit
             raise UnsupportedError(f"{told}, which is not loaded; install it to compare with the source") from error
         raise
     rules = [ResolvedRule.from_dict(rule) for rule in manifest.rules]
-    return make_plan(checkpoint, architecture, manifest.scheme, rules, again=True), architecture
+    plan = make_plan(checkpoint, architecture, manifest.scheme, rules, again=True)
+    _check_projections(manifest, plan)
+    return plan, architecture
+
+
+def _check_projections(manifest: Manifest, plan: Plan) -> None:
+    """UnsupportedError where the plan cannot be made again: before 0.4 no rule of projections reached a stack."""
+    is_old = re.match(r"0\.[0-3]\.", manifest.schemegen) is not None
+    if is_old and any(rule.rule.projection for rule in plan.rules) and any(tensor.stacked for tensor in plan.tensors):
+        raise UnsupportedError(
+            f"{shortened(manifest.model_id)} was quantized by schemegen {shortened(manifest.schemegen)}, whose rules "
+            "of projections did not reach stacks of experts, and cannot be planned again; verify it without the "
+            "source, or make it again"
+        )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
 
 from schemegen import builtin
 from schemegen.architectures.base import Architecture
@@ -16,7 +17,7 @@ from schemegen.backends.base import Backend
 from schemegen.backends.guard import GuardedBackend, attribute_fault
 from schemegen.blame import invalid
 from schemegen.documents import YAML_SUFFIXES, is_file_name
-from schemegen.errors import PluginError, UnknownNameError, plain
+from schemegen.errors import PlanError, PluginError, UnknownNameError, plain, shortened
 from schemegen.hookspecs import PROJECT
 from schemegen.loader import load_policy, load_scheme
 from schemegen.plugins import PLUGINS_VARIABLE, Plugin, are_plugins_off, collect, plugin_manager
@@ -41,11 +42,11 @@ class Catalog:
 
     def scheme(self, given: str | Path | Scheme) -> Scheme:
         """A scheme by name or by the path of a YAML file, or the scheme itself."""
-        return given if isinstance(given, Scheme) else self._find(given, self.schemes, load_scheme)
+        return _valid(given) if isinstance(given, Scheme) else self._find(given, self.schemes, load_scheme)
 
     def policy(self, given: str | Path | Policy) -> Policy:
         """A policy by name or by the path of a YAML file, or the policy itself."""
-        return given if isinstance(given, Policy) else self._find(given, self.policies, load_policy)
+        return _valid(given) if isinstance(given, Policy) else self._find(given, self.policies, load_policy)
 
     def policies_beside(self, given: str | Path | Scheme) -> Callable[[str], Policy]:
         """Finds the policies that a scheme names; files among them lie beside the scheme's own, where it has one."""
@@ -140,10 +141,22 @@ def _model_fault(model: Scheme | Policy) -> str | None:
     """What is wrong with a model that pydantic was told to make without looking, as by model_copy."""
     kind: type[Scheme | Policy] = Scheme if isinstance(model, Scheme) else Policy
     try:
-        kind.model_validate(model.model_dump(warnings=False))
+        valid = kind.model_validate(model.model_dump(warnings=False))
     except ValidationError as error:
         return invalid(error)
-    return None
+    except PydanticSerializationError:
+        return "a field is of another type than it may be; make it by model_validate, which looks at every field"
+    # A mapping in the place of a model is dumped alike, and is none to whoever reads it.
+    wrong = [name for name in kind.model_fields if getattr(model, name) != getattr(valid, name)]
+    told = "is of another type than it may be; make it by model_validate, which reads mappings"
+    return f"{wrong[0]} {told}" if wrong else None
+
+
+def _valid(model: _Model) -> _Model:
+    """The model; PlanError for one that pydantic was told to make without looking."""
+    if fault := _model_fault(model):
+        raise PlanError(f"{type(model).__name__.lower()} {shortened(str(model.name))}: {fault}")
+    return model
 
 
 def load_catalog() -> Catalog:

@@ -27,7 +27,7 @@ def schemes_folder(package: Path = PACKAGE) -> Path:
 def cache_home() -> Path | None:
     """The user's cache, or None for a user without a home."""
     if home := os.environ.get("SCHEMEGEN_CACHE"):
-        return Path(home)
+        return Path(home).expanduser()
     from platformdirs import user_cache_path
 
     try:

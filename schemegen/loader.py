@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from schemegen.documents import Document, Place, StrictLoader, file_error, read_document, yaml_files
 from schemegen.errors import SchemeFault, SchemeFileError, plain, shortened
-from schemegen.mending import mended
+from schemegen.mending import hidden_faults, mended, value_at
 from schemegen.policy import Policy
 from schemegen.registry import NAME_RULE
 from schemegen.rule import Rule
@@ -135,57 +135,38 @@ def parse(document: Document, model: type[_Model]) -> Parsed[_Model]:
         try:
             found = model.model_validate(data)
             shadowed = [item for item in own_shadow_faults(found) if item[0] not in told]
-            faults += [document.fault(*item) for item in (*shadowed, *_uses(document, found, told))]
+            faults += [document.fault(*item) for item in (*shadowed, *hidden_faults(document.data, found, told))]
             return Parsed(found, tuple(faults), told)
         except ValidationError as error:
-            items = _own(document, error.errors(include_url=False), told)
+            items, faulty = _own(document, error.errors(include_url=False), told)
             faults += [_fault(document, model, item) for item in items[:_MOST_TOLD]]
             if rest := items[_MOST_TOLD:]:
                 first = _fault(document, model, rest[0])
                 faults.append(SchemeFault(first.file, "", f"here and below are {len(rest)} more faults", first.line))
                 break
-            told |= {item["loc"][:2] for item in items}
-            data = mended(data, [item["loc"] for item in items])
+            told |= {item["loc"][:2] for item in faulty}
+            data = mended(data, [item["loc"] for item in faulty])
     return Parsed(None, tuple(faults), told)
 
 
-def _own(document: Document, items: Sequence[Any], told: Iterable[Place]) -> list[_Item]:
-    """The faults that are the file's own: neither those of stand-ins, nor what follows from a fault told before.
+def _own(document: Document, items: Sequence[Any], told: frozenset[Place]) -> tuple[list[_Item], list[_Item]]:
+    """The faults that are the file's own, and these with all else that needs a stand-in.
 
-    Such is a list that lacks but its faulty items, and a rule that uses a format of a name that none may have.
+    No own ones are those of stand-ins, nor what follows from a fault told before: such is a list that lacks but its
+    faulty items, and a rule that uses a format of a name that none may have, or any where no formats can be read.
     """
     places = {item["loc"][:size] for item in items for size in range(len(item["loc"]))}
+    lacks_only = [item for item in items if item["type"] == "too_short" and item["loc"] in places]
+    faulty = [item for item in items if item["loc"][:2] not in told and item not in lacks_only]
     formats = document.data.get("formats")
 
     def follows(item: _Item) -> bool:
-        if item["type"] == "too_short":
-            return item["loc"] in places
-        used = item["loc"][-1:] == ("use",) and item["type"] == "fault" and _at(document.data, item["loc"])
-        return isinstance(formats, dict) and isinstance(used, str) and used in formats
+        if item["loc"][-1:] != ("use",) or item["type"] != "fault":
+            return False
+        used = value_at(document.data, item["loc"])
+        return ("formats",) in told or (isinstance(formats, dict) and isinstance(used, str) and used in formats)
 
-    return [item for item in items if item["loc"][:2] not in told and not follows(item)]
-
-
-def _at(data: Any, place: Place) -> Any:
-    """The value at a place, as far as the file goes there."""
-    for part in place:
-        if (isinstance(data, dict) and part in data) or (isinstance(data, list) and isinstance(part, int)):
-            data = data[part]  # type: ignore[index]
-    return data
-
-
-def _uses(document: Document, found: object, told: Iterable[Place]) -> Iterator[tuple[Place, str]]:
-    """What is wrong with `use` in rules that have a stand-in for another fault."""
-    if not isinstance(found, Scheme):
-        return
-    for place in sorted(told, key=str):
-        rule = _at(document.data, place)
-        use = rule.get("use") if len(place) == 2 and place[0] == "policy" and isinstance(rule, dict) else None
-        if isinstance(use, str) and use not in document.data["formats"]:
-            try:
-                found.format_name(use, "")
-            except ValueError as error:
-                yield (*place, "use"), str(error).removeprefix(": use: ")
+    return [item for item in faulty if not follows(item)], faulty
 
 
 def _validated(document: Document, model: type[_Model]) -> _Model:

@@ -81,13 +81,13 @@ class Registry(Generic[T]):
 
     def _check(self, obj: object, origin: str, staged: Mapping[str, tuple[T, str]]) -> None:
         if not isinstance(obj, self.type):
-            raise _refused(origin, f"a {self.kind} must be a {self.type.__name__}, not {typed(obj)}")
+            raise _refused(origin, f"{_a(self.kind)} must be {_a(self.type.__name__)}, not {typed(obj)}")
         name: object = obj.name
         if not (isinstance(name, str) and NAME_PATTERN.fullmatch(name)):
             told = shortened(name) if isinstance(name, str) else typed(name)
-            raise _refused(origin, f"{told} cannot name a {self.kind}; {NAME_RULE}")
+            raise _refused(origin, f"{told} cannot name {_a(self.kind)}; {NAME_RULE}")
         if fault := file_fault(name):
-            raise _refused(origin, f"{shortened(name)} cannot name a {self.kind}; {fault}")
+            raise _refused(origin, f"{shortened(name)} cannot name {_a(self.kind)}; {fault}")
         others = (other for other, _ in staged.values() if other.name != name)
         if self._fault is not None and (reason := self._fault(obj, others)):
             raise _refused(origin, f"{self.kind} {name}: {reason}")
@@ -106,6 +106,11 @@ def typed(obj: object) -> str:
         return plain(f"{type(obj).__name__} {obj!r:.60}")
     except Exception:
         return type(obj).__name__
+
+
+def _a(noun: str) -> str:
+    """The noun with its article."""
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
 
 
 def _refused(origin: str, reason: str) -> PluginError:

@@ -18,11 +18,13 @@ from bench.compare import file_differences, tensor_differences
 from schemegen import api, builtin
 from schemegen.architectures.qwen3_5_moe import QWEN3_5_MOE
 from schemegen.backends.native_rtn import NativeRtn
+from schemegen.catalog import load_catalog
 from schemegen.checkpoint.local import open_local
 from schemegen.checkpoint.sample import write_sample
 from schemegen.errors import (
     CheckpointError,
     OutputError,
+    PlanError,
     PluginError,
     SchemeFileError,
     SchemegenError,
@@ -30,7 +32,9 @@ from schemegen.errors import (
     UnsupportedError,
 )
 from schemegen.hookspecs import hookimpl
+from schemegen.manifest import read_manifest, write_manifest
 from schemegen.runner import produce, workspace
+from schemegen.scheme import Scheme
 
 KIMI = "kimi-k2-int4"
 
@@ -478,3 +482,22 @@ def test_a_scheme_file_and_a_scheme_object_work_like_a_name(sample_folder: Path)
     assert schemegen.plan(path, sample_folder) == by_name
     assert schemegen.plan(str(path), sample_folder) == by_name
     assert schemegen.plan(schemegen.load_scheme(path), sample_folder) == by_name
+
+
+def test_rules_that_meant_something_else_are_not_planned_again(sample_folder: Path, tmp_path: Path) -> None:
+    rules = ["keep-mtp", {"role": "routed_expert", "projection": ["gate", "up", "down"], "use": "int8"}]
+    int8 = {"num_bits": 8, "strategy": "channel"}
+    fields = {"schema_version": 1, "name": "mine", "summary": "s", "formats": {"int8": int8}, "policy": rules}
+    schemegen.apply(Scheme.model_validate(fields), sample_folder, tmp_path / "out")
+    schemegen.verify(tmp_path / "out", sample_folder)
+    manifest = read_manifest(tmp_path / "out")
+    write_manifest(tmp_path / "out", manifest.model_copy(update={"schemegen": "0.3.0"}))
+    schemegen.verify(tmp_path / "out")
+    with pytest.raises(UnsupportedError, match=r"by schemegen '0\.3\.0', whose rules of projections did not reach"):
+        schemegen.verify(tmp_path / "out", sample_folder)
+
+
+def test_a_scheme_made_without_looking_is_refused(sample_folder: Path) -> None:
+    found = load_catalog().scheme("w8a16")
+    with pytest.raises(PlanError, match="scheme 'w8a16': formats is of another type than it may be"):
+        schemegen.plan(found.model_copy(update={"formats": {"int8": {"num_bits": 8}}}), sample_folder)

@@ -154,6 +154,14 @@ KINDS = {
         "return [scheme('a').model_copy(update={'name': 'b', 'formats': {'a': {'num_bits': 99}}})]",
         "scheme b: Scheme.formats.a.weights.num_bits: input should be less than or equal to 16",
     ),
+    "a copy with mappings for models": returning(
+        "return [scheme('a').model_copy(update={'formats': {'a': {'num_bits': 8, 'strategy': 'channel'}}})]",
+        "scheme a: formats is of another type than it may be; make it by model_validate, which reads mappings",
+    ),
+    "a copy with text for a model": returning(
+        "return [scheme('a').model_copy(update={'method': 'rtn'})]",
+        "scheme a: a field is of another type than it may be; make it by model_validate, which looks at every field",
+    ),
     "made without looking": Kind(
         f"from schemegen import Policy, hookimpl\n{SCHEMES.replace('schemes', 'policies')}"
         "return [Policy.model_construct(name='p', summary='s')]\n",

@@ -182,6 +182,11 @@ INT4 = "formats: {int4: {num_bits: 4, group_size: 32}}\n"
         ("rules: [{role: routed_expertt, use: default}]\n", [("rules.0.role", "'routed_expertt' is no role")]),
         ("rules: []\n", [("rules", "is empty; give at least one")]),
         ("formats: {}\npolicy: x\n", [("formats", "is empty; give at least one")]),
+        (
+            "formats: {}\npolicy: [{use: int4, part: txt}, {use: int8}, {use: default}, {use: B B}]\n",
+            [("formats", "is empty"), ("policy.0.part", "'txt' is no part")],
+        ),
+        ("formats: 3\npolicy: [{role: mlp, use: int4}]\n", [("formats", "must be a mapping")]),
         ("formats: {A: {num_bits: 4}}\npolicy: x\n", [("formats.A", "'A' cannot be a name")]),
         ("formats: {A: {num_bits: 4}}\npolicy: [{use: A}]\n", [("formats.A", "'A' cannot be a name")]),
         (
@@ -208,6 +213,32 @@ def test_no_fault_is_made_of_another(tmp_path: Path, text: str, told: list[tuple
     found = [(fault.field, fault.message) for fault in caught.value.faults]
     assert [field for field, _ in found] == [field for field, _ in told]
     assert all(message.startswith(start) for (_, message), (_, start) in zip(found, told, strict=True))
+
+
+BACKWARDS = "layers 3-1 run backwards and name none"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (INT4 + "policy: [{rol: mlp, use: int4, layers: '0,3-1'}]\n", ["policy.0.rol", "policy.0"]),
+        (INT4 + "policy: [{role: mlp, use: int5, layers: '3-1'}]\n", ["policy.0.use", "policy.0"]),
+        ("formats: {}\npolicy: [{rol: mlp, use: int4, layers: '3-1'}]\n", ["formats", "policy.0.rol", "policy.0"]),
+        ("rules: [{role: nobody, use: keep, layers: '3-1'}]\n", ["rules.0.role", "rules.0"]),
+    ],
+)
+def test_layers_that_run_backwards_are_told_beside_other_faults(tmp_path: Path, text: str, told: list[str]) -> None:
+    with pytest.raises(SchemeFileError) as caught:
+        load_file(write(tmp_path, HEAD + text))
+    assert [fault.field for fault in caught.value.faults] == told
+    assert caught.value.faults[-1].message.startswith(BACKWARDS)
+
+
+@pytest.mark.parametrize("layers", ["1-3", "3--1", "x", "[3]"])
+def test_layers_that_do_not_run_backwards_are_no_such_fault(tmp_path: Path, layers: str) -> None:
+    with pytest.raises(SchemeFileError) as caught:
+        load_file(write(tmp_path, f"{HEAD}rules: [{{role: nobody, use: keep, layers: {layers}}}]\n"))
+    assert not any("backwards" in fault.message for fault in caught.value.faults)
 
 
 def test_of_very_many_faults_the_first_are_told_in_time(tmp_path: Path) -> None:

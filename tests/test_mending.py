@@ -71,5 +71,15 @@ def test_stand_ins_in_a_policy_shadow_neither_each_other_nor_the_rest() -> None:
     assert found.rules[2:] == Policy.model_validate(POLICY).rules
 
 
-def test_without_formats_there_is_no_scheme() -> None:
-    assert "formats" not in mended(SCHEME | {"formats": 3}, [("formats",)])
+@pytest.mark.parametrize("formats", [{}, 3, None])
+def test_without_formats_there_are_those_that_rules_use(formats: object) -> None:
+    fields = SCHEME | {"formats": formats, "policy": ["keep-mtp", RULE, {"use": "keep"}, {"use": "B B"}, {"use": 3}]}
+    assert list(mended(fields, [("formats",)])["formats"]) == ["int4"]
+    assert Scheme.model_validate(mended(SCHEME | {"formats": formats}, [("formats",)])).policy[1:]
+    assert Scheme.model_validate(mended(SCHEME | {"formats": formats, "policy": "x"}, [("formats",)])).formats
+
+
+def test_a_format_with_two_faults_leaves_the_rest() -> None:
+    fields = SCHEME | {"formats": {"Int 9": {"num_bits": 99}, "int4": INT4}}
+    places: list[Place] = [("formats", "Int 9", "[key]"), ("formats", "Int 9", "weights", "num_bits")]
+    assert mended(fields, places) == SCHEME

@@ -9,9 +9,9 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Final
 
+from schemegen.architectures import faults
 from schemegen.architectures.config import Config
-from schemegen.architectures.faults import group_fault, promise_fault, template_fault, unknown_names
-from schemegen.errors import UnsupportedError, shortened
+from schemegen.errors import UnsupportedError
 
 _DIGITS: Final = re.compile(r"[0-9]+")
 # One way to write a number: others would make two names of one tensor, or a number nobody can hold.
@@ -75,8 +75,9 @@ class ExpertLayout:
     template: str = "{module}.{expert}.{projection}_proj"
 
     def __post_init__(self) -> None:
-        """UnsupportedError for a template that is not one of module, expert and projection."""
-        if fault := template_fault(self.template):
+        """UnsupportedError for what names no matrices, such as a template without the expert."""
+        functions = {"rows": self.rows, "columns": self.columns, "experts": self.experts}
+        if fault := faults.layout_fault(self.projections, self.template, functions):
             raise UnsupportedError(fault)
 
     def shape(self, config: Config) -> tuple[int, int, int]:
@@ -107,6 +108,11 @@ class TensorRule:
     projections: Mapping[str, str] | None = None
     experts: ExpertLayout | None = None
     ignore: str | None = None
+
+    def __post_init__(self) -> None:
+        """UnsupportedError for a layout or a mapping of projections that is none."""
+        if fault := faults.rule_fault(self.pattern, self.projections, self.experts, ExpertLayout):
+            raise UnsupportedError(fault)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,21 +172,23 @@ class Architecture:
     def __post_init__(self) -> None:
         """UnsupportedError for what cannot be meant, such as a pattern that is none: here, not at the first tensor."""
         functions = {"depth": self.depth, "experts": self.experts, "required": self.required}
-        if fault := promise_fault(self.model_types, functions):
-            raise UnsupportedError(f"architecture {self.name}: {fault}")
+        self._refuse(faults.promise_fault(self.model_types, functions))
+        self._refuse(faults.build_fault(self.fusions, self.renames))
+        self._refuse(faults.ignores_fault(self.part_ignores, Part))
+        if isinstance(self.rules, Iterable):
+            # An iterator has its rules once, and they are read more often.
+            object.__setattr__(self, "rules", tuple(self.rules))
+        self._refuse(faults.rules_fault(self.rules, TensorRule))
         for pattern, rule in self._compiled:
-            self._check_rule(pattern, rule)
+            self._refuse(faults.kind_fault(rule.role, Role) or faults.kind_fault(rule.part, Part))
+            self._refuse(faults.group_fault(pattern))
         for ignore in (*(rule.ignore for rule in self.rules), *self.part_ignores.values()):
             if ignore is not None:
                 self._pattern(ignore)
 
-    def _check_rule(self, pattern: re.Pattern[str], rule: TensorRule) -> None:
-        for value, kind in ((rule.role, Role), (rule.part, Part)):
-            if not isinstance(value, kind):
-                told = f"{value!r:.80} is no {kind.__name__}; take one of schemegen.{kind.__name__}"
-                raise UnsupportedError(f"architecture {self.name}: {told}")
-        if fault := group_fault(pattern):
-            raise UnsupportedError(f"architecture {self.name}: the pattern {rule.pattern!r} {fault}")
+    def _refuse(self, fault: str | None) -> None:
+        if fault:
+            raise UnsupportedError(f"architecture {self.name}: {fault}")
 
     @cached_property
     def _compiled(self) -> tuple[tuple[re.Pattern[str], TensorRule], ...]:
@@ -189,10 +197,9 @@ class Architecture:
     def _pattern(self, text: str) -> re.Pattern[str]:
         try:
             return re.compile(text)
-        except (re.error, RecursionError, OverflowError) as error:
-            raise UnsupportedError(
-                f"architecture {self.name}: the pattern {text!r} is not a regular expression: {error}"
-            ) from error
+        except (re.error, RecursionError, OverflowError, TypeError) as error:
+            told = f"the pattern {text!r} is not a regular expression: {error}"
+            raise UnsupportedError(f"architecture {self.name}: {told}") from error
 
     def identify(self, name: str) -> TensorInfo:
         """Role, part and place of a tensor; UnsupportedError for a name that no rule knows."""
@@ -207,7 +214,7 @@ class Architecture:
             else:
                 found.append(info)
         if unknown:
-            raise UnsupportedError(unknown_names(self.name, list(unknown.values())))
+            raise UnsupportedError(faults.unknown_names(self.name, list(unknown.values())))
         return found
 
     def _find(self, name: str) -> TensorInfo | None:
@@ -215,10 +222,7 @@ class Architecture:
             if (found := pattern.fullmatch(name)) and _are_numbers(groups := found.groupdict()):
                 stored = groups.get("projection")
                 if stored is not None and rule.projections and stored not in rule.projections:
-                    raise UnsupportedError(
-                        f"tensor {shortened(name)}: the rule of architecture {self.name} that knows it has no "
-                        f"{shortened(stored)} in its projections; add it there"
-                    )
+                    raise UnsupportedError(faults.unknown_projection(self.name, name, stored))
                 return _info(name, rule, groups)
         return None
 
@@ -231,16 +235,8 @@ def _are_numbers(groups: Mapping[str, str | None]) -> bool:
 
 def _info(name: str, rule: TensorRule, groups: Mapping[str, str | None]) -> TensorInfo:
     layer, expert = (None if (text := groups.get(group)) is None else int(text) for group in ("layer", "expert"))
-    return TensorInfo(
-        name,
-        rule.role,
-        rule.part,
-        layer,
-        expert,
-        _projection(rule, groups.get("projection")),
-        rule.experts,
-        rule.ignore,
-    )
+    projection = _projection(rule, groups.get("projection"))
+    return TensorInfo(name, rule.role, rule.part, layer, expert, projection, rule.experts, rule.ignore)
 
 
 def _projection(rule: TensorRule, stored: str | None) -> str | None:

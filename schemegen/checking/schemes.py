@@ -34,7 +34,7 @@ class _Policies:
 
 def scheme_faults(checked: Checked, scheme: Scheme, known: Known) -> tuple[list[Fault], list[Fault]]:
     """Faults, and remarks: what only an installed package lacks is no fault of a file."""
-    faults, remarks = _computed(scheme, known)
+    faults, remarks = _computed(checked, scheme, known)
     own = {position: entry for position, entry in enumerate(scheme.policy) if isinstance(entry, Rule)}
     named = _policies(checked, scheme, known)
     faults += [*role_faults("policy", own), *named.faults]
@@ -52,20 +52,25 @@ def _policies(checked: Checked, scheme: Scheme, known: Known) -> _Policies:
         if isinstance(entry, str) and ("policy", position) not in checked.stand_ins:
             policy, fault, is_faulty = known.policy(entry, checked.path)
             policies.whole &= policy is not None and not is_faulty
-            told = [fault] if fault else [] if policy is None else _misfits(scheme, entry, policy)
+            told = [fault] if fault else [] if policy is None else _misfits(checked, scheme, entry, policy)
             policies.faults += [(("policy", position), message) for message in told]
             if policy is not None:
                 policies.found[entry] = policy
     return policies
 
 
-def _misfits(scheme: Scheme, entry: str, policy: Policy) -> list[str]:
-    """What of a policy does not go with a scheme that names it: the first format that it lacks, and roles kept."""
+def _misfits(checked: Checked, scheme: Scheme, entry: str, policy: Policy) -> list[str]:
+    """What of a policy does not go with a scheme that names it: the first format that it lacks, and roles kept.
+
+    No format lacks where all of them are stand-ins.
+    """
     told = []
     for number, rule in enumerate(policy.rules):
         label = f"{entry}[{number}]"
         if fault := role_fault(rule):
             told.append(f"{label}: {fault}")
+        if ("formats",) in checked.stand_ins:
+            continue
         try:
             scheme.format_name(rule.use, label)
         except ValueError as error:
@@ -118,7 +123,7 @@ def _unserved(format: Format, kind: Kind) -> str | None:
     return unserved(Use(kind, format, storage, storage, frozenset(), frozenset(), frozenset({Part.TEXT})))
 
 
-def _computed(scheme: Scheme, known: Known) -> tuple[list[Fault], list[Fault]]:
+def _computed(checked: Checked, scheme: Scheme, known: Known) -> tuple[list[Fault], list[Fault]]:
     """A method that no backend has or options that all refuse; formats that nothing stores or computes."""
     backends, notes = known.catalog.all_backends(), known.catalog.notes
     methods = dict(methods_of(backends))
@@ -131,12 +136,19 @@ def _computed(scheme: Scheme, known: Known) -> tuple[list[Fault], list[Fault]]:
     if takers and all(refused.values()):
         faults += refused[takers[0].name]
     able = [backend for backend in takers if not refused[backend.name]] or takers
-    for name, format in scheme.formats.items():
+    for name, format in _own_formats(checked, scheme).items():
         refusals = {backend.name: refusal_of(backend, format) for backend in able}
         if told := storage_fault(format) or _told(refusals):
             lacks = storage_fault(format) is None and any(isinstance(refusal, Lack) for refusal in refusals.values())
             (remarks if lacks else faults).append((("formats", name), told))
     return faults, remarks
+
+
+def _own_formats(checked: Checked, scheme: Scheme) -> dict[str, Format]:
+    """The formats that stand in the file: not those that stand in for others."""
+    given = checked.document.data.get("formats") if checked.document else None
+    names = [name for name in given if ("formats", name) not in checked.stand_ins] if isinstance(given, dict) else []
+    return {name: scheme.formats[name] for name in names if name in scheme.formats}
 
 
 def _option_faults(backend: GuardedBackend, options: Mapping[str, Any]) -> list[Fault]:

@@ -14,9 +14,11 @@ from schemegen.described.block import Block, read_block
 from schemegen.described.choice import Choice
 from schemegen.described.exceptions import by_name, exceptions_of
 from schemegen.described.fates import Kind, Matrix, matrices_of
+from schemegen.described.finder import Finder
 from schemegen.described.groups import Group, groups_of, spoken
 from schemegen.described.naming import format_names, scheme_name, shown
 from schemegen.described.remarks import remarks_on
+from schemegen.described.unquantized import unquantized
 from schemegen.errors import CheckpointError, PlanError, UnsupportedError, plain
 from schemegen.formats.words import in_short
 from schemegen.planner import resolve_rules
@@ -69,6 +71,7 @@ def describe_checkpoint(
     except PlanError as error:
         raise _untold(checkpoint, str(error)) from None
     told = remarks_on(scheme, checkpoint, block, groups, matrices)
+    told += tuple(unquantized(matrices, block.ignore, Finder(groups, architecture)))
     if Part.MTP not in depths and architecture.depth(checkpoint.config, Part.MTP):
         told += (_LOST,)
     return Description(checkpoint.model_id, checkpoint.revision, scheme, told, checkpoint.notes)
@@ -79,7 +82,7 @@ def _named(groups: Sequence[Group], matrices: Sequence[Matrix]) -> tuple[dict[st
     found = {matrix.use for matrix in matrices}
     used = [group for group in groups if group.name in found]
     names = dict(zip((group.name for group in used), format_names(group.format for group in used), strict=True))
-    renamed = [replace(matrix, use=names[matrix.use]) if matrix.use else matrix for matrix in matrices]
+    renamed = [matrix if matrix.use is None else replace(matrix, use=names[matrix.use]) for matrix in matrices]
     return {names[group.name]: group.format for group in used}, renamed
 
 

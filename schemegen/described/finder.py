@@ -44,6 +44,18 @@ class Finder:
             "mend the config or download the model again"
         )
 
+    def names_of(self, module: str) -> tuple[str, ...]:
+        """The module in every spelling, the layer that engines fuse it into, and the container of experts."""
+        return tuple(_names(module, self._architecture))
+
+    def taker_of(self, names: Sequence[str]) -> Group | None:
+        """The group that engines take a linear layer of these names for, whatever is stored of it."""
+        linear = (group for group in self._groups if LINEAR in group.targets)
+        return next(iter(self._named(names)), None) or next(linear, None)
+
+    def _named(self, names: Sequence[str]) -> list[Group]:
+        return [group for group in self._groups if any(matches(name, group.targets) for name in names)]
+
     def _misfit(self, stored: Stored, group: Group) -> str | None:
         key = (group.name, stored.layout)
         if key in self._fits:
@@ -55,9 +67,7 @@ class Finder:
 
     def _candidates(self, module: str) -> list[Group]:
         if module not in self._asked:
-            names = list(_names(module, self._architecture))
-            named = [group for group in self._groups if any(matches(name, group.targets) for name in names)]
-            self._asked[module] = [*named, *_by_class(self._groups)]
+            self._asked[module] = [*self._named(self.names_of(module)), *_by_class(self._groups)]
         return self._asked[module]
 
 
@@ -68,7 +78,6 @@ def _by_class(groups: Sequence[Group]) -> list[Group]:
 
 
 def _names(module: str, architecture: Architecture) -> Iterator[str]:
-    """The module in every spelling, the layer that engines fuse it into, and the container of experts."""
     parent, _, last = module.rpartition(".")
     fused = [name for name, members in architecture.fusions.items() if last in members]
     experts, mark, _ = module.rpartition(".experts.")

@@ -33,13 +33,18 @@ class Group:
 
 
 def groups_of(block: Block) -> list[Group]:
-    """The groups in order; CheckpointError for a target that is no pattern, UnsupportedError for an unknown storage."""
+    """The groups in order; UnsupportedError for an unknown storage.
+
+    CheckpointError for a pattern, of a target or of `ignore`, that cannot be matched.
+    """
+    for entry in block.ignore:
+        _check_entry("ignore's", entry)
     return [_group(name, group, block.format) for name, group in block.config_groups.items()]
 
 
 def _group(name: str, stored: StoredGroup, on_top: str | None) -> Group:
     for target in stored.targets:
-        _check_target(name, target)
+        _check_entry(f"{shown(name)}'s target", target)
     format = _format(stored, on_top)
     if fault := storage_fault(format):
         raise UnsupportedError(f"config.json: {shown(name)} is stored in a way that no scheme offers: {fault}")
@@ -72,12 +77,10 @@ def spoken(values: Quantization, *, observed: bool = True) -> dict[str, Any]:
     return {**always, **{name: value for name, value in told.items() if name not in always}}
 
 
-def _check_target(group: str, target: str) -> None:
-    if not target.startswith("re:"):
-        return
-    fault = pattern_fault(target[3:])
+def _check_entry(whose: str, entry: str) -> None:
+    fault = pattern_fault(entry[3:]) if entry.startswith("re:") else None
     if fault:
-        raise CheckpointError(f"config.json: target {target[:80]!r} of {shown(group)} {fault}")
+        raise CheckpointError(f"config.json: {whose} {entry[:80]!r} {fault}", "mend the config or download it again")
 
 
 def pattern_fault(pattern: str) -> str | None:

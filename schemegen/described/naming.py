@@ -17,9 +17,9 @@ _DOT: Final = r"\."
 
 
 def shown(text: str) -> str:
-    """A name from anywhere on one line: control characters escaped, cut where it is long."""
+    """A name from anywhere on one line: control characters escaped, cut where it is long, "" where it is empty."""
     plain = text if text.isprintable() else repr(text)[1:-1]
-    return plain if len(plain) <= _LONGEST else f"{plain[:_LONGEST]}…"
+    return (plain if len(plain) <= _LONGEST else f"{plain[:_LONGEST]}…") or '""'
 
 
 def scheme_name(model_id: str) -> str:

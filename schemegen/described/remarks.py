@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from schemegen.checkpoint.model import Checkpoint
 from schemegen.described.block import Block
 from schemegen.described.fates import Matrix
-from schemegen.described.groups import Group, pattern_fault
+from schemegen.described.groups import Group
 from schemegen.described.naming import shown
 from schemegen.engines import first_expert, matches
 from schemegen.formats import MINMAX, is_searched, observer_of, rounding_fault, storage_of
@@ -75,9 +75,8 @@ def _unused(groups: Sequence[Group], scheme: Scheme) -> Iterator[str]:
 
 
 def _ignored(block: Block, matrices: Sequence[Matrix]) -> Iterator[str]:
-    entries = [entry for entry in block.ignore if not entry.startswith("re:") or pattern_fault(entry[3:]) is None]
     asked = dict.fromkeys(first_expert(matrix.info.module) for matrix in matrices if matrix.use)
-    hit = [module for module in asked if matches(module, entries)]
+    hit = [module for module in asked if matches(module, block.ignore)]
     if hit:
         more = f" and {len(hit) - 1} more" if len(hit) > 1 else ""
         yield f"{shown(hit[0])}{more}: stored quantized although the config's ignore has it; engines will misread that"

@@ -173,8 +173,16 @@ def _store(name: str, code: bytes) -> None:
     for path in _paths(name):
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            partial = path.with_name(f"{path.name}.{os.getpid()}")
-            partial.unlink(missing_ok=True)
-            with partial.open("xb") as file:
-                file.write(_seal(code) + code)
-            partial.replace(path)
+            _replace(path, _seal(code) + code)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    partial.unlink(missing_ok=True)
+    try:
+        with partial.open("xb") as file:
+            file.write(content)
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise

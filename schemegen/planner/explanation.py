@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cache
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import yaml
 
-from schemegen.architectures.base import PROTECTED_ROLES
+from schemegen.architectures.base import PROTECTED_ROLES, Part
 from schemegen.errors import UnknownNameError
 from schemegen.formats import storage_of
 from schemegen.formats.words import in_short
@@ -21,7 +21,7 @@ from schemegen.planner.model import Plan
 from schemegen.planner.rules import ResolvedRule
 from schemegen.planner.tensors import PlannedTensor
 from schemegen.planner.totals import bits_per_weight
-from schemegen.rule import is_protected_place
+from schemegen.rule import FUSED, Rule, is_protected_place, layer_spans
 from schemegen.shadows import listed
 
 _NEAREST: Final = 3
@@ -100,6 +100,7 @@ def _is_asked(tensor: PlannedTensor, glob: str, matches: Callable[[str], object]
 def _told(plan: Plan) -> Callable[[PlannedTensor], Explanation]:
     # A policy given twice has the same rules under the same labels: the first of them decided.
     rules = {(rule.label, rule.format): _in_words(rule) for rule in reversed(plan.rules)}
+    depths = _depths(plan.tensors)
 
     @cache
     def becomes(name: str | None) -> str:
@@ -109,7 +110,7 @@ def _told(plan: Plan) -> Callable[[PlannedTensor], Explanation]:
         return f"{name}: {in_short(format)}, {storage_of(format)}"
 
     def told(tensor: PlannedTensor) -> Explanation:
-        reason = rules.get((tensor.rule, tensor.format)) or _unreached(tensor, plan.rules)
+        reason = rules.get((tensor.rule, tensor.format)) or _unreached(tensor, plan.rules, depths)
         return Explanation(tensor, becomes(tensor.format), reason)
 
     return told
@@ -124,27 +125,49 @@ def _in_words(resolved: ResolvedRule) -> str:
     return f"{resolved.label} {text}" + ("" if resolved.rule.use == result else f" -> {result}")
 
 
-def _unreached(tensor: PlannedTensor, rules: Iterable[ResolvedRule]) -> str:
+def _depths(tensors: Iterable[PlannedTensor]) -> Mapping[Part, int]:
+    """The number of layers of each part, so far as they are there."""
+    found: dict[Part, int] = {}
+    for tensor in tensors:
+        if tensor.layer is not None:
+            found[tensor.part] = max(found.get(tensor.part, 0), tensor.layer + 1)
+    return found
+
+
+def _unreached(tensor: PlannedTensor, rules: Iterable[ResolvedRule], depths: Mapping[Part, int]) -> str:
     """Why no rule decided."""
     if not tensor.is_matrix:
         return "not a matrix: a format takes a module's 2-D weight or a stack of experts"
     naming = [rule for rule in rules if rule.format is not None and tensor.role in (rule.rule.roles or ())]
     if naming:
-        return f"no rule reaches it: {'; '.join(_missed(rule, tensor) for rule in naming)}"
+        return f"no rule reaches it: {'; '.join(_missed(rule, tensor, depths.get(tensor.part, 0)) for rule in naming)}"
     if not is_protected_place(tensor.role, tensor.part):
         return "no rule reaches it"
     whose = "" if tensor.role in PROTECTED_ROLES else f" as part {tensor.part}"
     return f"protected{whose}: only a rule that names role {tensor.role} reaches it"
 
 
-def _missed(resolved: ResolvedRule, tensor: PlannedTensor) -> str:
+def _missed(resolved: ResolvedRule, tensor: PlannedTensor, depth: int) -> str:
     """Why a rule that names the tensor's role does not select it."""
     rule = resolved.rule
     if tensor.part not in rule.parts:
         counted = "" if rule.part is not None else ", in which its layers count"
         return f"{resolved.label} names {tensor.role} of part {listed(rule.parts)}{counted}"
-    fields = [field for field in ("layers", "projection", "name") if getattr(rule, field) is not None]
-    return f"{resolved.label} names {tensor.role}, but not with this {' and '.join(fields).replace('layers', 'layer')}"
+    # Where all seem to fit, the config promises other layers than are there, from whose end the rule counts.
+    fields = _unfit(rule, tensor, depth) or ["layer"]
+    return f"{resolved.label} names {tensor.role}, but not with this {' and '.join(fields)}"
+
+
+def _unfit(rule: Rule, tensor: PlannedTensor, depth: int) -> list[str]:
+    """What a rule asks for beside role and part and the tensor has not."""
+    spans, layer = layer_spans(rule.layers or "", depth), tensor.layer
+    held = tensor.stacked or FUSED.get(tensor.projection or "", (tensor.projection,) if tensor.projection else ())
+    fits = {
+        "layer": rule.layers is None or (layer is not None and any(first <= layer <= last for first, last in spans)),
+        "projection": tensor.projection in (rule.projections or ()) or rule.takes(held),
+        "name": rule.name is None or re.match(rule.name[3:], tensor.name) is not None,
+    }
+    return [field for field, fit in fits.items() if not fit]
 
 
 def _unknown(plan: Plan, glob: str) -> UnknownNameError:

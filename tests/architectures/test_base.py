@@ -75,7 +75,7 @@ def test_what_nothing_can_be_asked_of_is_none() -> None:
         replace(architecture("a"), model_types=())
 
 
-@pytest.mark.parametrize("template", ["{modul}.{expert}", "{module", "{0}", "{module.x}"])
+@pytest.mark.parametrize("template", ["{modul}.{expert}", "{module", "{0}", "{module.x}", "{expert[0]}"])
 def test_a_template_names_what_an_expert_has(template: str) -> None:
     with pytest.raises(
         UnsupportedError, match=r"of an ExpertLayout does not fit .*; it may name \{module\}, \{expert\}"

@@ -89,6 +89,22 @@ def test_a_registered_one_is_guarded_and_schemegens_own_is_not(monkeypatch: pyte
         found.depth({}, Part.TEXT)
 
 
+def test_rules_that_are_read_once_are_guarded_too() -> None:
+    toy = guarded(replace(QWEN3_5_MOE, rules=iter(QWEN3_5_MOE.rules)), "acme 2.0")  # type: ignore[arg-type]
+    assert len(toy.rules) == len(QWEN3_5_MOE.rules)
+    assert toy.identify(STACK).role is Role.ROUTED_EXPERT
+
+
+def test_a_bad_name_is_told_with_its_article() -> None:
+    architectures = load_catalog().architectures
+    with pytest.raises(PluginError, match="'Acme Toy' cannot name an architecture; use lower-case"):
+        architectures.add(replace(QWEN3_5_MOE, name="Acme Toy"), origin="acme 2.0")
+    with pytest.raises(PluginError, match=r"'toy\.yaml' cannot name an architecture; what ends in"):
+        architectures.add(replace(QWEN3_5_MOE, name="toy.yaml"), origin="acme 2.0")
+    with pytest.raises(PluginError, match="an architecture must be an Architecture, not int 7"):
+        architectures.add(7, origin="acme 2.0")  # type: ignore[arg-type]
+
+
 def test_plan_and_inspect_tell_whose_fault_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     toy = guarded(replace(QWEN3_5_MOE, depth=broken), "acme 2.0")
     monkeypatch.setattr("schemegen.catalog.Catalog.architecture_of", lambda self, config: toy)

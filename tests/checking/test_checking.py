@@ -155,6 +155,23 @@ def test_no_fault_hides_another(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("formats", ["formats: {}\n", "formats: 3\n", ""])
+def test_a_file_without_formats_is_looked_at_all_the_same(tmp_path: Path, formats: str) -> None:
+    text = "policy:\n- nosuch\n- experts-only\n- {role: router, use: int4}\nmethod: {name: gptq}\n"
+    found = [(field, told) for _, field, told in faults(tmp_path, HEAD + formats + text)]
+    assert [field for field, _ in found] == ["formats", "policy.0", "policy.2.role", "method.name"]
+    assert "unknown policy 'nosuch'" in found[1][1]
+    assert "unknown method 'gptq'" in found[3][1]
+
+
+def test_what_a_policy_uses_is_no_fault_without_formats(tmp_path: Path) -> None:
+    policy = HEAD.replace("mine", "house") + "rules: [{role: mlp, use: int8}, {role: norm, use: int8}]\n"
+    write(tmp_path, policy, "house.yaml")
+    found = faults(tmp_path, HEAD + "formats: {}\npolicy: house.yaml\n")
+    assert [field for _, field, _ in found] == ["formats", "policy"]
+    assert found[1][2].startswith("house.yaml[1]: engines build norm unquantized")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -334,6 +351,17 @@ def test_a_methods_own_backends_are_asked(
     assert reasons.startswith("no backend takes it: ")
     assert "careful takes INT4 only" in reasons
     assert "'backend broken' of acme 1.0: refuses raised OSError: no disk" in reasons
+
+
+def test_no_backend_is_asked_for_stand_ins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = load_catalog()
+    backends: Registry[Backend] = Registry("backend", Backend)  # type: ignore[type-abstract]
+    backends.add_all([Careful()], origin="acme 1.0")
+    catalog = Catalog(known.schemes, known.policies, known.architectures, backends, known.plugins, ())
+    monkeypatch.setattr("schemegen.checking.load_catalog", lambda: catalog)
+    for formats, field in (("{}", "formats"), ("{int4: 3}", "formats.int4"), ("{A: {num_bits: 4}}", "formats.A")):
+        found = faults(tmp_path, f"{HEAD}formats: {formats}\npolicy: [{{role: mlp, use: keep}}]\nmethod: careful\n")
+        assert [told for _, told, _ in found] == [field]
 
 
 def test_a_name_that_lacks_its_suffix_is_told_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,7 +87,13 @@ def quantized() -> Quantized:
             name: {"targets": list((targets or {}).get(name, ["Linear"])), "weights": format}
             for name, format in used.items()
         }
-        told = {"quant_method": "compressed-tensors", "config_groups": groups, "ignore": [], "format": "pack-quantized"}
+        kept = [found.name.removesuffix(".weight") for found in made.tensors if found.is_matrix and not found.format]
+        told = {
+            "quant_method": "compressed-tensors",
+            "config_groups": groups,
+            "ignore": kept,
+            "format": "pack-quantized",
+        }
         return rewritten(made, source, {**told, **(block or {})})
 
     return make

@@ -89,9 +89,20 @@ def test_patterns_of_the_wild_are_taken(pattern: str) -> None:
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*b", "(.*){9}x", "((a*)*)*", ".*" * 7 + "x", "a" * 3000])
 def test_patterns_that_may_take_for_ever_are_refused(pattern: str) -> None:
     start = time.monotonic()
-    with pytest.raises(CheckpointError, match=r"target .* of group_0 may take for ever"):
+    with pytest.raises(CheckpointError, match=r"group_0's target .* may take for ever"):
         formats_of(None, {"weights": INT4, "targets": [f"re:{pattern}"]})
     assert time.monotonic() - start < 5
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"), [("re:(", "is no regular expression: "), ("re:(a+)+$", "may take for ever to match")]
+)
+def test_what_is_ignored_is_matched_by_patterns_of_the_same_kind(entry: str, told: str) -> None:
+    groups = {"group_0": {"targets": ["Linear"], "weights": INT4}}
+    block = Block.model_validate({"config_groups": groups, "ignore": ["lm_head", "(", entry]})
+    with pytest.raises(CheckpointError, match=r"config.json: ignore's 're:\(.*; mend the config") as refused:
+        groups_of(block)
+    assert told in str(refused.value)
 
 
 def test_what_is_no_pattern_is_refused() -> None:

@@ -96,3 +96,7 @@ def test_spans_go_over_layers_that_do_not_count() -> None:
 def test_names_from_anywhere_are_one_line() -> None:
     assert shown("a\nb\x1b") == r"a\nb\x1b"
     assert len(shown("x" * 500)) < 120
+
+
+def test_an_empty_name_is_shown_in_quotes() -> None:
+    assert (shown(""), shown("a")) == ('""', "a")

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from schemegen.checkpoint.model import SideFile
+from schemegen.catalog import load_catalog
+from schemegen.checkpoint.model import Checkpoint, SideFile
+from schemegen.described.naming import shown
 
 if TYPE_CHECKING:
-    from tests.described.conftest import Describe, Quantized
+    from tests.described.conftest import Describe, PlanOf, Quantized
 
 EXPERTS: dict[str, Any] = {"role": "routed_expert", "use": "int4"}
 WEIGHTS: dict[str, Any] = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32, "symmetric": True}
@@ -43,13 +45,45 @@ def test_a_plain_one_says_what_leaves_no_trace(quantized: Quantized, describe: D
         (groups(actorder="static"), "format int4: rounding without data does not offer actorder"),
         ({"kv_cache_scheme": CACHE}, "kv_cache: its scales need calibration"),
         ({"ignore": ["re:.*experts.*"]}, "layers.0.mlp.experts.0.gate_proj and 14 more: stored quantized although"),
-        ({"ignore": ["re:(a+)+$", "Conv2d"]}, "observers"),
+        ({"ignore": ["Conv2d", "Linear"]}, "observers"),
     ],
 )
 def test_what_is_out_of_the_ordinary_is_said(
     quantized: Quantized, describe: Describe, block: Mapping[str, Any], told: str
 ) -> None:
     assert any(told in line for line in describe(quantized(EXPERTS, block=block)).remarks)
+
+
+KEPT = [r"re:.*(linear_attn|shared_expert|visual|lm_head|mtp\.fc).*", r"re:.*\.(q|k|v)_proj$"]
+LEFT = "stored unquantized although the config's"
+
+
+def test_what_the_config_takes_and_is_stored_as_it_was_is_said(quantized: Quantized, describe: Describe) -> None:
+    (line,) = [line for line in describe(quantized(EXPERTS, block={"ignore": KEPT})).remarks if line.startswith(LEFT)]
+    assert line.startswith(f"{LEFT} int4 takes it (7 modules, such as ")
+    assert "layers.0.mlp.gate, " in line
+    assert "self_attn.o_proj)" in line
+    assert "; engines would look for quantized weights" in line
+
+
+def test_each_group_is_told_what_it_takes(quantized: Quantized, describe: Describe) -> None:
+    targets = {"int4": [r"re:.*\.experts\..*"], "int8": ["re:.*self_attn.*"]}
+    rules = [{**EXPERTS, "projection": "down"}, {"role": "attention", "part": "text", "use": "int8"}]
+    found = describe(quantized(*rules, targets=targets, block={"ignore": []})).remarks
+    told = [line for line in found if line.startswith(LEFT)]
+    assert [line.split()[5] for line in told] == ["int4", "int8"]
+    assert "experts.0.gate_proj)" in told[0]
+    assert "mtp.layers.0.self_attn.q_proj)" in told[1]
+
+
+@pytest.mark.parametrize("scheme", ["kimi-k2-int4", "int4-int8-mix", "fp8-dynamic"])
+@pytest.mark.parametrize("experts", ["fused", "alone"])
+def test_what_is_written_here_leaves_nothing_out(
+    plan: PlanOf, sources: Mapping[str, Checkpoint], written: Any, describe: Describe, scheme: str, experts: str
+) -> None:
+    source = sources[experts]
+    made = plan(load_catalog().schemes.get(scheme), source)
+    assert not any(line.startswith("stored") for line in describe(written(made, source)).remarks)
 
 
 def test_searched_scales_have_no_narrow_range(quantized: Quantized, describe: Describe) -> None:
@@ -70,6 +104,16 @@ def test_a_group_that_nobody_uses_is_left_out(quantized: Quantized, describe: De
     found = describe(quantized(EXPERTS, block=block))
     assert list(found.scheme.formats) == ["int4"]
     assert any(line.startswith(r"odd\none of the config is left out") for line in found.remarks)
+
+
+@pytest.mark.parametrize("name", ["", "keep", "default", "*", "a\nb"])
+def test_a_group_may_be_called_anything(quantized: Quantized, describe: Describe, name: str) -> None:
+    unused = {"targets": ["Conv2d"], "weights": {**WEIGHTS, "num_bits": 8}}
+    told = groups()["config_groups"]["group_0"]
+    found = describe(quantized(EXPERTS, block={"config_groups": {name: told, "other": unused}}))
+    assert (found.scheme.policy, list(found.scheme.formats)) == (("experts-only",), ["int4"])
+    mixed = quantized({**EXPERTS, "layers": "0-1"}, block={"config_groups": {name: told}, "ignore": []})
+    assert any(f"config's {shown(name)} takes it" in line for line in describe(mixed).remarks)
 
 
 def test_names_of_formats_are_not_taken_by_groups_that_nobody_uses(quantized: Quantized, describe: Describe) -> None:

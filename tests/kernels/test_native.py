@@ -212,3 +212,10 @@ def test_a_new_environment_finds_what_another_compiled(tmp_path: Path) -> None:
         )
         said.append(run.stdout.strip())
     assert said == ["True", "False"]
+
+
+def test_what_cannot_be_put_in_place_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "kernel.bin").mkdir()
+    with pytest.raises(OSError, match=r"kernel\.bin"):
+        native._replace(tmp_path / "kernel.bin", b"code")
+    assert [path.name for path in tmp_path.iterdir()] == ["kernel.bin"]

@@ -206,13 +206,31 @@ def test_odd_braces_are_no_fault(glob: str) -> None:
         (
             {"role": "attention", "projection": ["q", "k"], "name": "re:.*q_proj", "use": "default"},
             "mtp.layers.0.self_attn.k_proj.weight",
-            "no rule reaches it: odd[0] names attention, but not with this projection and name",
+            "no rule reaches it: odd[0] names attention, but not with this name",
+        ),
+        (
+            {"role": "routed_expert", "layers": "1-2", "projection": ["gate", "up", "down"], "use": "w8"},
+            TRUNK + "0.mlp.experts.down_proj",
+            "no rule reaches it: odd[0] names routed_expert, but not with this layer",
+        ),
+        (
+            {"role": "routed_expert", "layers": "0,-1", "projection": "gate", "use": "w8"},
+            TRUNK + "3.mlp.experts.gate_up_proj",
+            "no rule reaches it: odd[0] names routed_expert, but not with this projection",
+        ),
+        (
+            {"role": "routed_expert", "layers": "-1", "projection": "gate", "name": "re:mtp", "use": "w8"},
+            TRUNK + "0.mlp.experts.gate_up_proj",
+            "no rule reaches it: odd[0] names routed_expert, but not with this layer and projection and name",
         ),
     ],
 )
 def test_a_rule_that_names_the_role_and_does_not_reach_it(rule: dict[str, object], name: str, reason: str) -> None:
-    rules = [*plan().rules, replace(plan().rules[0], label="odd[0]", rule=Rule.model_validate(rule))]
-    assert one(replace(plan(), rules=tuple(rules)), name).reason == reason
+    odd = replace(plan().rules[0], label="odd[0]", rule=Rule.model_validate(rule))
+    kept = [
+        replace(tensor, rule="no rule", format=None) if tensor.name == name else tensor for tensor in plan().tensors
+    ]
+    assert one(replace(plan(), rules=(odd,), tensors=tuple(kept)), name).reason == reason
 
 
 @pytest.mark.parametrize("glob", ["\x1b[2J\n" * 50, "[" * 100, "*" * 10_000, "(((", "\ud800"])
