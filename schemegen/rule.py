@@ -6,7 +6,6 @@ import difflib
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
@@ -22,10 +21,9 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from schemegen.architectures.base import FUSIONS, PROTECTED_ROLES, Part, Role, TensorInfo
+from schemegen.layers import LAYERS_PATTERN, layer_ends, layer_spans
 from schemegen.registry import NAME_PATTERN, file_fault
 
-LAYERS_PATTERN: Final = r"-?[0-9]{1,6}(--?[0-9]{1,6})?(,-?[0-9]{1,6}(--?[0-9]{1,6})?)*"
-_SPAN: Final = re.compile(r"(-?\d+)(?:-(-?\d+))?")
 _UNPRINTED: Final = ("Cc", "Cs", "Zl", "Zp")
 """Unicode's categories of control characters, halves of characters, and ends of lines and paragraphs."""
 _ALL_PARTS: Final = tuple(Part)
@@ -179,15 +177,24 @@ class Rule(StrictModel):
         """Whether the rule selects this tensor; `depth` is the number of layers in the tensor's part."""
         return (
             self.reaches(info.role, info.part)
-            and (self.layers is None or self._matches_layer(info.layer, depth))
-            and (self.projection is None or info.projection in (self.projections or ()) or self.takes(held_by(info)))
-            and (self.name is None or re.match(self.name[3:], info.name) is not None)
+            and self.fits_layer(info.layer, depth)
+            and self.fits_projection(info.projection, held_by(info))
+            and self.fits_name(info.name)
         )
 
-    def _matches_layer(self, layer: int | None, depth: int) -> bool:
-        return layer is not None and any(
-            first <= layer <= last for first, last in layer_spans(self.layers or "", depth)
-        )
+    def fits_layer(self, layer: int | None, depth: int) -> bool:
+        """Whether `layers` allows this one of `depth`; what is in no layer is allowed by no `layers` alone."""
+        if self.layers is None:
+            return True
+        return layer is not None and any(first <= layer <= last for first, last in layer_spans(self.layers, depth))
+
+    def fits_projection(self, projection: str | None, held: Sequence[str]) -> bool:
+        """Whether `projection` allows a tensor of this one, which holds several where they are stacked or fused."""
+        return self.projection is None or projection in (self.projections or ()) or self.takes(held)
+
+    def fits_name(self, name: str) -> bool:
+        """Whether `name` allows this one."""
+        return self.name is None or re.match(self.name[3:], name) is not None
 
 
 def _member(kind: type[Role] | type[Part], value: Any) -> Role | Part:
@@ -207,37 +214,12 @@ def backward_span(rule: Rule) -> str | None:
 
 def held_by(info: TensorInfo) -> tuple[str, ...]:
     """The projections that a tensor holds: those of a stack of experts, those fused into one matrix, or its own."""
-    if info.experts is not None:
-        return info.experts.projections
-    return () if info.projection is None else FUSED.get(info.projection, (info.projection,))
+    return held(info.projection, () if info.experts is None else info.experts.projections)
 
 
-def layer_spans(layers: str, depth: int) -> list[tuple[int, int]]:
-    """The inclusive spans that "0-2,-1" names among `depth` layers; negative numbers count from the end."""
-    return [
-        (first + depth if first < 0 else first, last + depth if last < 0 else last)
-        for first, last in layer_ends(layers)
-    ]
-
-
-@lru_cache(maxsize=256)
-def layer_ends(layers: str) -> tuple[tuple[int, int], ...]:
-    """The first and last numbers of the spans that "0-2,-1" names, as written."""
-    found = (span.groups() for span in map(_SPAN.fullmatch, layers.split(",")) if span is not None)
-    return tuple((int(first), int(last or first)) for first, last in found)
-
-
-def spans_of(chosen: Iterable[int], known: Iterable[int] | None = None) -> str:
-    """Numbers as `layers` names them: "0-2,5". Where some are `known`, a span goes over those that are not."""
-    wanted, before = set(chosen), False
-    runs: list[list[int]] = []
-    for number in range(max(wanted, default=-1) + 1) if known is None else sorted(known):
-        if number in wanted and before:
-            runs[-1][1] = number
-        elif number in wanted:
-            runs.append([number, number])
-        before = number in wanted
-    return ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in runs)
+def held(projection: str | None, stacked: tuple[str, ...]) -> tuple[str, ...]:
+    """The same, of a projection and those of a stack, which is none of itself."""
+    return stacked or (() if projection is None else FUSED.get(projection, (projection,)))
 
 
 def is_protected_place(role: Role, part: Part) -> bool:

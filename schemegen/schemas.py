@@ -13,9 +13,9 @@ from typing import Any, Final
 from pydantic.json_schema import GenerateJsonSchema
 
 from schemegen.errors import UnknownNameError
+from schemegen.layers import LAYERS_PATTERN
 from schemegen.policy import Policy
 from schemegen.registry import NAME_PATTERN, YAML_SUFFIXES
-from schemegen.rule import LAYERS_PATTERN
 from schemegen.scheme import RESERVED, Scheme
 
 Schema = dict[str, Any]

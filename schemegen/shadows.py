@@ -13,8 +13,9 @@ from itertools import product
 from typing import Final
 
 from schemegen.architectures.base import Part, Role
+from schemegen.layers import layer_ends, layer_spans
 from schemegen.policy import Policy
-from schemegen.rule import FUSED, Rule, backward_span, is_protected_place, layer_ends, layer_spans
+from schemegen.rule import FUSED, Rule, backward_span, is_protected_place
 from schemegen.scheme import Scheme
 
 Cell = tuple[Role, Part]

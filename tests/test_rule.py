@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from schemegen.architectures.base import PROTECTED_ROLES, ExpertLayout, Part, Role, TensorInfo
-from schemegen.rule import Rule, layer_spans, spans_of
+from schemegen.rule import Rule
 
 
 def info(role: Role = Role.ATTENTION, part: Part = Part.TEXT, layer: int | None = 0, **rest: Any) -> TensorInfo:
@@ -18,14 +18,6 @@ def info(role: Role = Role.ATTENTION, part: Part = Part.TEXT, layer: int | None 
 
 def rule(**fields: Any) -> Rule:
     return Rule.model_validate({"use": "int4", **fields})
-
-
-@pytest.mark.parametrize(
-    ("layers", "depth", "spans"),
-    [("3", 8, [(3, 3)]), ("0-2,-1", 8, [(0, 2), (7, 7)]), ("-3--1", 8, [(5, 7)]), ("1-1", 8, [(1, 1)])],
-)
-def test_layer_spans(layers: str, depth: int, spans: list[tuple[int, int]]) -> None:
-    assert layer_spans(layers, depth) == spans
 
 
 @pytest.mark.parametrize("layers", ["", "a", "1-", "1,,2", "1 - 2", "--1", "0..3"])
@@ -127,11 +119,3 @@ def test_a_wrong_value_is_quoted_in_short() -> None:
         with pytest.raises(ValidationError) as caught:
             rule(**fields)
         assert all(len(fault["msg"]) < 300 for fault in caught.value.errors())
-
-
-def test_numbers_as_layers_name_them() -> None:
-    assert spans_of([]) == ""
-    assert spans_of([7]) == "7"
-    assert spans_of([3, 1, 2, 2, 9]) == "1-3,9"
-    assert spans_of([0, 1]) == "0-1"
-    assert spans_of([3, 7, 11], [3, 7, 11, 15]) == "3-11"

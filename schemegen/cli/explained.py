@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from schemegen.cli import figures, render
 from schemegen.cli.spelling import spelled
-from schemegen.rule import spans_of
+from schemegen.layers import spans_of
 
 if TYPE_CHECKING:
     from schemegen.planner import PlannedTensor

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import Final
 
-from schemegen.rule import spans_of
+from schemegen.layers import spans_of
 
 Box = tuple[tuple[str, ...], ...]
 """For each dotted word of a name the words that stand there: all names that can be made of them."""

@@ -9,8 +9,9 @@ from typing import Any, Final
 from schemegen.architectures.base import Part, Role, TensorInfo
 from schemegen.described.cover import Uses, cover, layers_of, merged
 from schemegen.described.fates import Kind
+from schemegen.layers import spans_of
 from schemegen.policy import Policy
-from schemegen.rule import Rule, spans_of
+from schemegen.rule import Rule
 
 Entry = str | Rule
 _KEEP: Final = "keep"

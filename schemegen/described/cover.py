@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from schemegen.architectures.base import Part, Role
 from schemegen.described.fates import Kind
-from schemegen.rule import layer_spans, spans_of
+from schemegen.layers import layer_spans, spans_of
 
 Uses = Mapping[Kind, str | None]
 """What becomes of matrices by kind; None is kept."""

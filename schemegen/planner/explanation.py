@@ -21,7 +21,7 @@ from schemegen.planner.model import Plan
 from schemegen.planner.rules import ResolvedRule
 from schemegen.planner.tensors import PlannedTensor
 from schemegen.planner.totals import bits_per_weight
-from schemegen.rule import FUSED, Rule, is_protected_place, layer_spans
+from schemegen.rule import Rule, held, is_protected_place
 from schemegen.shadows import listed
 
 _NEAREST: Final = 3
@@ -160,12 +160,10 @@ def _missed(resolved: ResolvedRule, tensor: PlannedTensor, depth: int) -> str:
 
 def _unfit(rule: Rule, tensor: PlannedTensor, depth: int) -> list[str]:
     """What a rule asks for beside role and part and the tensor has not."""
-    spans, layer = layer_spans(rule.layers or "", depth), tensor.layer
-    held = tensor.stacked or FUSED.get(tensor.projection or "", (tensor.projection,) if tensor.projection else ())
     fits = {
-        "layer": rule.layers is None or (layer is not None and any(first <= layer <= last for first, last in spans)),
-        "projection": tensor.projection in (rule.projections or ()) or rule.takes(held),
-        "name": rule.name is None or re.match(rule.name[3:], tensor.name) is not None,
+        "layer": rule.fits_layer(tensor.layer, depth),
+        "projection": rule.fits_projection(tensor.projection, held(tensor.projection, tensor.stacked)),
+        "name": rule.fits_name(tensor.name),
     }
     return [field for field, fit in fits.items() if not fit]
 

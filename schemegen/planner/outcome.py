@@ -9,9 +9,10 @@ from difflib import get_close_matches
 
 from schemegen.architectures.base import Part, Role, TensorInfo
 from schemegen.errors import PlanError
+from schemegen.layers import layer_spans
 from schemegen.planner.decide import KEPT_BY_DEFAULT, Decision, Depths, selects
 from schemegen.planner.rules import ResolvedRule
-from schemegen.rule import held_by, layer_spans
+from schemegen.rule import held_by
 from schemegen.scheme import Scheme
 from schemegen.shadows import listed
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemegen.described.naming import format_names, pattern_of, scheme_name, shown
-from schemegen.rule import layer_spans, spans_of
+from schemegen.layers import layer_spans, spans_of
 from schemegen.scheme import Format, Quantization
 
 
