@@ -41,10 +41,15 @@ def shortened(name: str) -> str:
     return repr(name) if len(name) <= _MAX_NAME else f"{name[:_MAX_NAME]!r}…"
 
 
+def escaped(text: str) -> str:
+    """A text with escapes for what cannot be seen, which would move a cursor or the rest of a line."""
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
+
+
 def plain(text: str) -> str:
     """A stranger's text for a message: one line, control characters as escapes, cut after 300 characters."""
     line = " ".join(text[: 2 * _MAX_TEXT].split())
-    told = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in line)
+    told = escaped(line)
     return told if len(told) <= _MAX_TEXT else f"{told[:_MAX_TEXT]}…"
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 import click
 
 from schemegen.cli.lines import GAP, Lines, Stretch
+from schemegen.errors import escaped
 from schemegen.progress import Progress
 
 if TYPE_CHECKING:
@@ -74,15 +75,6 @@ def heading(line: str) -> str:
     """A line that stands out on a terminal."""
     shown = escaped(line)
     return click.style(shown, bold=True) if is_terminal(results()) and not os.environ.get("NO_COLOR") else shown
-
-
-def escaped(line: str) -> str:
-    """Text on one line: as it is, but for characters that cannot be seen, which would move the cursor or the rest."""
-    return line if line.isprintable() else "".join(map(_escaped, line))
-
-
-def _escaped(character: str) -> str:
-    return character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
 
 
 def fields(pairs: Sequence[tuple[str, str | Sequence[str]]], indent: str = "") -> list[str]:

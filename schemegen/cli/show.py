@@ -11,7 +11,7 @@ import click
 
 from schemegen.cli import options, render
 from schemegen.cli.verbs import Verb
-from schemegen.errors import UnknownNameError
+from schemegen.errors import UnknownNameError, escaped
 
 if TYPE_CHECKING:
     from schemegen.architectures.base import Architecture, TensorRule
@@ -74,8 +74,7 @@ def _show_model(model: str, revision: str | None, as_json: bool) -> None:
 
 def _comment(line: str) -> list[str]:
     """The line as YAML comments; what is not printable, a line break too, is escaped."""
-    plain = "".join(character if character.isprintable() else repr(character)[1:-1] for character in line)
-    return textwrap.wrap(plain, _WIDTH, initial_indent="# ", subsequent_indent="#   ", break_on_hyphens=False)
+    return textwrap.wrap(escaped(line), _WIDTH, initial_indent="# ", subsequent_indent="#   ", break_on_hyphens=False)
 
 
 def _show_name(name: str, as_json: bool) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from schemegen.architectures.base import Part, Role
 from schemegen.described.fates import Kind
-from schemegen.layers import layer_spans, spans_of
+from schemegen.layers import spans_of
+from schemegen.rule import Rule
 
 Uses = Mapping[Kind, str | None]
 """What becomes of matrices by kind; None is kept."""
@@ -43,25 +45,21 @@ class Selector(NamedTuple):
 
     def selects(self, kind: Kind) -> bool:
         """Whether a rule that says so, and the kind's role, selects the kind."""
-        if self.part not in (None, kind.part):
-            return False
-        if self.layers is not None and not self._has_layer(kind):
-            return False
-        return not self.projections or kind.projection in self.projections or self._holds(kind)
+        rule = _rule_of(self, kind.role)
+        # Its layers count from the start alone: any depth does.
+        is_there = rule.reaches(kind.role, kind.part) and rule.fits_layer(kind.layer, 0)
+        return is_there and rule.fits_projection(kind.projection, kind.held)
 
-    def _has_layer(self, kind: Kind) -> bool:
-        spans = layer_spans(self.layers or "", 0)
-        counted, layer = kind.part is (self.part or Part.TEXT), kind.layer
-        return counted and layer is not None and any(first <= layer <= last for first, last in spans)
 
-    def _holds(self, kind: Kind) -> bool:
-        return bool(kind.held) and {*kind.held} <= {*self.projections}
+@lru_cache(maxsize=4096)
+def _rule_of(selector: Selector, role: Role) -> Rule:
+    return Rule(role=role, **selector.fields())
 
 
 def cover(uses: Uses) -> tuple[Selector, ...] | None:
     """Selectors that give every kind of one role its format, and reach none that is kept; None where there are none."""
     stacked = any(kind.role is Role.ROUTED_EXPERT for kind in uses)
-    # A stack of experts holds several projections: a rule that asks for one does not reach it.
+    # A stack of experts holds several projections: a rule that asks for one alone quantizes none of it.
     plain = sorted(_DIVISIONS, key=lambda places: stacked and "projection" in places)
     found = (_divided(uses, places) for places in plain)
     return next((told for told in found if told is not None and _are_right(told, uses)), None)

@@ -15,6 +15,7 @@ import pytest
 
 from schemegen.cli import render
 from schemegen.cli.lines import Lines
+from schemegen.errors import escaped
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Start
@@ -191,7 +192,7 @@ def test_on_a_terminal_long_values_wrap_and_names_stay_whole(monkeypatch: pytest
 def test_what_cannot_be_seen_is_escaped() -> None:
     odd = "a\x1b[31m\nb\u202e\ud800 é…"
     shown = r"a\x1b[31m\nb\u202e\ud800 é…"
-    assert render.escaped(odd) == shown
+    assert escaped(odd) == shown
     assert render.fields([("name", odd)]) == [f"name  {shown}"]
     assert render.table(["name"], [[odd]]) == ["name", shown]
     assert render.heading(odd) == shown
